@@ -1,0 +1,32 @@
+# Two commands do all the set-up: `make train` and `make test`. `make venv` does the set-up alone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: train test venv lint test-learning clean
+
+train: venv
+	$(BIN)/python -m alfish.train --gin_file=ppo.gin
+
+test: venv lint
+	$(BIN)/python -m pytest -n 2
+
+lint: venv
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test-learning: venv
+	$(BIN)/python -m pytest tests/learning -v -s
+
+venv: $(STAMP)
+
+$(STAMP): setup.py constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .[dev]
+	touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,149 @@
+"""Advantage actor-critic: one update per unroll (A2C, Mnih et al. 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from alfish import nest
+from alfish.algorithms.actor_critic_loss import ActorCriticInfo, ActorCriticLoss
+from alfish.algorithms.on_policy import counts
+from alfish.algorithms.rl_algorithm import RLAlgorithm
+from alfish.algorithms.trainer_config import TrainerConfig
+from alfish.config.registry import configurable
+from alfish.environments.environment import Environment
+from alfish.networks.actor_distribution import ActorDistributionNetwork
+from alfish.networks.value import ValueNetwork
+from alfish.optimizers.optimizer import Optimizer
+from alfish.specs import TensorSpec
+from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep, record
+
+
+@record
+class ActorCriticState:
+    """Memory of the two networks; () for one without memory."""
+
+    actor: Nest = ()
+    value: Nest = ()
+
+
+@configurable
+class ActorCriticAlgorithm(RLAlgorithm):
+    """A policy network and a value network, trained on every unroll once.
+
+    Args:
+        observation_spec: what the networks see.
+        action_spec: what the environments take; any nest of discrete and continuous actions.
+        reward_spec: `()`-shaped, or `(R,)` for vector rewards.
+        env: the training environments, for algorithms that look at them.
+        config: the options of the run.
+        actor_network_ctor: called with input_tensor_spec and action_spec.
+        value_network_ctor: called with input_tensor_spec and output_tensor_spec.
+        loss_class: makes the loss.
+        optimizer: owns the parameters of both networks.
+        debug_summaries: write additional summaries.
+    """
+
+    on_policy: bool = True
+    single_update: bool = True
+    idle_options: Mapping[str, str] = dict.fromkeys(
+        ("num_updates_per_train_iter", "mini_batch_length", "mini_batch_size", "use_rollout_state"),
+        "it makes one update over each whole unroll",
+    )
+
+    def __init__(
+        self,
+        observation_spec: Nest,
+        action_spec: Nest,
+        reward_spec: TensorSpec = TensorSpec(()),
+        env: Environment | None = None,
+        config: TrainerConfig | None = None,
+        actor_network_ctor: Callable[..., Any] = ActorDistributionNetwork,
+        value_network_ctor: Callable[..., Any] = ValueNetwork,
+        loss_class: Callable[..., ActorCriticLoss] = ActorCriticLoss,
+        optimizer: Optimizer | None = None,
+        debug_summaries: bool = False,
+    ) -> None:
+        actor = actor_network_ctor(input_tensor_spec=observation_spec, action_spec=action_spec)
+        value = value_network_ctor(input_tensor_spec=observation_spec, output_tensor_spec=reward_spec)
+        state_spec = ActorCriticState(actor.state_spec, value.state_spec)
+        super().__init__(
+            observation_spec,
+            action_spec,
+            reward_spec,
+            config,
+            train_state_spec=state_spec if nest.leaves(state_spec) else (),
+            optimizer=optimizer,
+            debug_summaries=debug_summaries,
+        )
+        self.actor_network = actor
+        self.value_network = value
+        self.loss = loss_class()
+        # A value network without memory judges the whole unroll in one batch afterwards, which is faster.
+        self._values_while_acting = value.state_spec != () or bool(config and config.unroll_with_grad)
+
+    def predict_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
+        state = state or ActorCriticState()
+        distribution, actor_state = self.actor_network(time_step.observation, state.actor)
+        action = epsilon_greedy_action(distribution, self.epsilon_greedy, self.generator)
+        return AlgStep(action, replace(state, actor=actor_state) if self.train_state_spec else ())
+
+    def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
+        state = state or ActorCriticState()
+        distribution, actor_state = self.actor_network(time_step.observation, state.actor)
+        action = distribution.sample(self.generator)
+        value, value_state = (), ()
+        if self._values_while_acting:
+            value, value_state = self.value_network(time_step.observation, state.value)
+        next_state = ActorCriticState(actor_state, value_state) if self.train_state_spec else ()
+        return AlgStep(action, next_state, ActorCriticInfo(action, distribution, value))
+
+    def preprocess_experience(self, experience: Experience) -> Experience:
+        """Judges every action: advantages and value targets, with the values of before the update."""
+        values = self._judge(experience)
+        advantage, target = self.loss.estimate(values, experience.time_step)
+        info = replace(
+            experience.rollout_info,
+            advantage=advantage,
+            target=target,
+            valid=counts(nest.map(lambda leaf: leaf[:-1], experience.time_step)),
+            old_value=values[:-1],
+        )
+        return replace(experience, rollout_info=info)
+
+    def train_step(self, time_step: TimeStep, state: Nest, rollout_info: ActorCriticInfo) -> AlgStep:
+        state = state or ActorCriticState()
+        distribution, actor_state = self.actor_network(time_step.observation, state.actor)
+        value, value_state = self.value_network(time_step.observation, state.value)
+        next_state = ActorCriticState(actor_state, value_state) if self.train_state_spec else ()
+        return AlgStep((), next_state, replace(rollout_info, action_distribution=distribution, value=value))
+
+    def calc_loss(self, info: ActorCriticInfo) -> LossInfo:
+        return self.loss(info, self.progress)
+
+    @torch.no_grad()
+    def _judge(self, experience: Experience) -> torch.Tensor:
+        """The values `[T + 1, B]` of all time steps, without gradient."""
+        observations = experience.time_step.observation
+        if not self._values_while_acting:
+            values, _ = self.value_network(nest.flatten_time(observations))
+            return nest.unflatten_time(values, experience.length + 1)
+        newest = nest.index(experience.time_step, -1)
+        state = nest.zero_where(newest.is_first(), (experience.final_state or ActorCriticState()).value)
+        last, _ = self.value_network(newest.observation, state)
+        return torch.cat([experience.rollout_info.value.detach(), last.unsqueeze(0)])
+
+
+def epsilon_greedy_action(distribution: Any, epsilon: float, generator: torch.Generator) -> Nest:
+    """The most likely action; with probability `epsilon`, apart for each environment, a sampled one."""
+    if epsilon == 0:
+        return distribution.mode()
+    if epsilon == 1:
+        return distribution.sample(generator)
+    mode, sample = distribution.mode(), distribution.sample(generator)
+    batch = nest.first_leaf(mode).shape[:1]
+    device = nest.first_leaf(mode).device
+    return nest.where(torch.rand(batch, generator=generator, device=device) < epsilon, sample, mode)

@@ -1,0 +1,115 @@
+"""The loss of advantage actor-critic methods."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import torch
+
+from alfish.config.ranges import Range
+from alfish.config.registry import configurable
+from alfish.losses.policy_gradient import normalize_advantages, policy_gradient_loss
+from alfish.losses.value_ops import discounted_return, gae
+from alfish.optimizers.schedulers import Scheduler, as_scheduler
+from alfish.progress import Progress
+from alfish.types import LossInfo, Nest, TimeStep, record
+
+
+@record
+class ActorCriticInfo:
+    """What the loss needs to know about a step; `[T, B, ...]`."""
+
+    action: Nest
+    action_distribution: Nest  # with gradient in training
+    value: Any = ()  # [T, B] or [T, B, R], with gradient in training
+    advantage: Any = ()  # [T, B]
+    target: Any = ()  # what the value should be, of its shape
+    valid: Any = ()  # [T, B], 0 where the environment ignored the action
+    old_log_prob: Any = ()  # [T, B], of the action when it was taken
+    old_value: Any = ()  # the value when it was taken
+
+
+@configurable
+class ActorCriticLoss:
+    """Policy gradient weighted by advantages, squared value error, entropy bonus (Mnih et al. 2016).
+
+    Args:
+        gamma: discount of future rewards.
+        td_lambda: the lambda of GAE (Schulman et al. 2016) and of the TD(lambda) return; 1 is the bootstrapped return.
+        use_gae: advantages by GAE; else bootstrapped return minus value.
+        use_td_lambda_return: the value learns the TD(lambda) return; else the bootstrapped return.
+        td_loss_weight: weight of the squared value error.
+        normalize_advantages: to mean 0 and standard deviation 1 in every mini batch.
+        advantage_clip: limit of the advantage's magnitude; None: no limit.
+        entropy_regularization: weight of the entropy bonus.
+        reward_weights: weights that make one advantage of a vector reward; None: their sum.
+    """
+
+    def __init__(
+        self,
+        gamma: Annotated[float, Range(min=0, max=1)] = 0.99,
+        td_lambda: Annotated[float, Range(min=0, max=1)] = 0.95,
+        use_gae: bool = True,
+        use_td_lambda_return: bool = True,
+        td_loss_weight: Annotated[float, Range(min=0)] = 0.5,
+        normalize_advantages: bool = False,
+        advantage_clip: Annotated[float, Range(above=0)] | None = None,
+        entropy_regularization: float | Scheduler = 0.0,
+        reward_weights: tuple[float, ...] | None = None,
+    ) -> None:
+        self._gamma = gamma
+        self._lambda = td_lambda
+        self._use_gae = use_gae
+        self._use_td_lambda_return = use_td_lambda_return
+        self._td_loss_weight = td_loss_weight
+        self._normalize_advantages = normalize_advantages
+        self._advantage_clip = advantage_clip
+        self._entropy_weight = as_scheduler(entropy_regularization)
+        self._reward_weights = None if reward_weights is None else torch.tensor(reward_weights)
+
+    def estimate(self, values: torch.Tensor, time_step: TimeStep) -> tuple[torch.Tensor, torch.Tensor]:
+        """Advantages `[T, B]` and value targets `[T, B]` or `[T, B, R]`.
+
+        `values` and `time_step` have `T + 1` rows; the last one bootstraps.
+        """
+        rewards, step_types = time_step.reward, time_step.step_type
+        discounts = time_step.discount * self._gamma
+        lambda_advantage = bootstrapped = None
+        if self._use_gae or self._use_td_lambda_return:
+            lambda_advantage = gae(rewards, values, discounts, step_types, self._lambda)
+        if not (self._use_gae and self._use_td_lambda_return):
+            bootstrapped = discounted_return(rewards, values, discounts, step_types)
+        advantage = lambda_advantage if self._use_gae else bootstrapped - values[:-1]
+        target = lambda_advantage + values[:-1] if self._use_td_lambda_return else bootstrapped
+        if advantage.dim() == 3:
+            weights = self._reward_weights
+            advantage = (advantage if weights is None else advantage * weights.to(advantage)).sum(-1)
+        return advantage, target
+
+    def __call__(self, info: ActorCriticInfo, progress: Progress) -> LossInfo:
+        """The loss `[T, B]` and its parts."""
+        log_prob = info.action_distribution.log_prob(info.action)
+        entropy = info.action_distribution.entropy()
+        policy_loss, extra = self._policy_loss(info, log_prob, self._shaped_advantage(info), progress)
+        value_loss = self._value_loss(info)
+        if value_loss.dim() == 3:
+            value_loss = value_loss.sum(-1)
+        loss = policy_loss + self._td_loss_weight * value_loss - self._entropy_weight(progress) * entropy
+        extra = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, **extra}
+        return LossInfo(loss=loss, extra=extra)
+
+    def _policy_loss(
+        self, info: ActorCriticInfo, log_prob: torch.Tensor, advantage: torch.Tensor, progress: Progress
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        return policy_gradient_loss(log_prob, advantage), {}
+
+    def _value_loss(self, info: ActorCriticInfo) -> torch.Tensor:
+        return (info.target - info.value).square()
+
+    def _shaped_advantage(self, info: ActorCriticInfo) -> torch.Tensor:
+        advantage = info.advantage
+        if self._normalize_advantages:
+            advantage = normalize_advantages(advantage, info.valid)
+        if self._advantage_clip is not None:
+            advantage = advantage.clamp(-self._advantage_clip, self._advantage_clip)
+        return advantage

@@ -1,0 +1,147 @@
+"""The on-policy loop: learn from the newest unroll, then forget it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from alfish import nest
+from alfish.algorithms.trainer_config import TrainerConfig
+from alfish.algorithms.updater import Updater
+from alfish.environments.environment import Environment
+from alfish.errors import ConfigError
+from alfish.seeding import Seeds
+from alfish.types import Experience, Nest, StepType, TimeStep, record
+
+if TYPE_CHECKING:
+    from alfish.algorithms.rl_algorithm import RLAlgorithm
+
+
+@record
+class Sequences:
+    """`N` sequences of `L` trained steps."""
+
+    time_step: TimeStep  # [L, N, ...]
+    rollout_info: Nest  # [L, N, ...]
+    state: Nest  # [N, ...], before the first step; () to start from zeros
+
+
+class OnPolicyLoop:
+    """Trains on every action of an unroll exactly `num_updates_per_train_iter` times.
+
+    The unroll is cut into sequences, and each pass goes through all of them in shuffled mini batches. An algorithm
+    with `single_update` makes one update over the whole unroll instead.
+    """
+
+    def __init__(
+        self, algorithm: RLAlgorithm, config: TrainerConfig, updater: Updater, seeds: Seeds, env: Environment
+    ) -> None:
+        self.updater = updater
+        self._algorithm = algorithm
+        self._config = config
+        self._num_environments = env.batch_size
+        self._shuffle = seeds.torch("shuffle")
+        self._check_options()
+
+    def train(self, experience: Experience | None) -> None:
+        if experience is None:
+            return
+        algorithm, config = self._algorithm, self._config
+        if config.unroll_with_grad:
+            self._update_through_unroll(experience)
+            return
+        with torch.no_grad():
+            prepared = algorithm.preprocess_experience(experience)
+        if algorithm.single_update:
+            sequences = cut(prepared, prepared.length, use_state=True)
+            self._update(sequences)
+            return
+        sequences = cut(prepared, config.mini_batch_length or prepared.length, config.use_rollout_state)
+        for _ in range(config.num_updates_per_train_iter):
+            for mini_batch in self._mini_batches(sequences):
+                if not self._update(mini_batch):
+                    return
+
+    def _update(self, batch: Sequences) -> bool:
+        """One optimizer step; whether more are wanted."""
+        algorithm = self._algorithm
+        info = algorithm.train_steps(batch.time_step, batch.state, batch.rollout_info)
+        loss_info = algorithm.calc_loss(info)
+        self.updater.update(loss_info, counts(batch.time_step), batch)
+        algorithm.after_update()
+        return algorithm.wants_more_updates(loss_info)
+
+    def _update_through_unroll(self, experience: Experience) -> None:
+        """The infos of the unroll carry its graph, so nothing is computed again."""
+        prepared = self._algorithm.preprocess_experience(experience)
+        loss_info = self._algorithm.calc_loss(prepared.rollout_info)
+        self.updater.update(loss_info, counts(nest.map(lambda leaf: leaf[:-1], experience.time_step)), ())
+        self._algorithm.after_update()
+
+    def _mini_batches(self, sequences: Sequences) -> Iterator[Sequences]:
+        total = sequences.time_step.step_type.shape[1]
+        size = total if self._config.mini_batch_size == "whole" else self._config.mini_batch_size
+        order = torch.randperm(total, generator=self._shuffle)
+        # One gather per pass; the mini batches are views.
+        time_steps, infos = nest.map(lambda leaf: leaf[:, order], (sequences.time_step, sequences.rollout_info))
+        state = nest.index(sequences.state, order)
+        for rows in split_evenly(total, size or self._num_environments):
+            yield Sequences(*nest.map(lambda leaf: leaf[:, rows], (time_steps, infos)), nest.index(state, rows))
+
+    def _check_options(self) -> None:
+        algorithm, config = self._algorithm, self._config
+        name = type(algorithm).__name__
+        length = config.mini_batch_length
+        if not config.whole_replay_buffer_training or not config.clear_replay_buffer:
+            raise ConfigError(
+                f"{name} is on-policy: it learns from the newest unroll only. Leave "
+                "TrainerConfig.whole_replay_buffer_training and clear_replay_buffer at True."
+            )
+        if config.initial_collect_steps:
+            raise ConfigError(f"TrainerConfig.initial_collect_steps: {name} is on-policy and has no replay to fill")
+        if config.unroll_with_grad and not algorithm.single_update:
+            raise ConfigError(
+                f"TrainerConfig.unroll_with_grad = True: {name} makes several updates per unroll, and the graph of "
+                "the unroll serves only one. Use False."
+            )
+        if length and config.unroll_length % length:
+            raise ConfigError(
+                f"TrainerConfig.mini_batch_length = {length} does not divide unroll_length = {config.unroll_length}: "
+                "some actions would never be trained on. Use a divisor, or None for whole unrolls."
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"shuffle": self._shuffle.get_state(), "updater": self.updater.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._shuffle.set_state(state["shuffle"])
+        self.updater.load_state_dict(state["updater"])
+
+
+def cut(experience: Experience, length: int, use_state: bool) -> Sequences:
+    """`T` steps of `B` environments as sequences of `length`, which divides `T`: `N = T / length * B`."""
+
+    def fold(leaf: torch.Tensor) -> torch.Tensor:
+        pieces = leaf.unflatten(0, (-1, length))  # [T / L, L, B, ...]
+        return pieces.transpose(0, 1).flatten(1, 2)
+
+    time_step = nest.map(lambda leaf: fold(leaf[:-1]), experience.time_step)
+    state = nest.map(lambda leaf: leaf[::length].flatten(0, 1), experience.state) if use_state else ()
+    return Sequences(time_step, nest.map(fold, experience.rollout_info), state)
+
+
+def split_evenly(total: int, size: int) -> Iterator[slice]:
+    """Slices of at least `size`, as equal as can be, so that no small remainder is left: 264 by 32 is 8 of 33."""
+    number = max(1, total // size)
+    start = 0
+    for index in range(number):
+        stop = total * (index + 1) // number
+        yield slice(start, stop)
+        start = stop
+
+
+def counts(time_step: TimeStep) -> torch.Tensor:
+    """1 where the action counts, 0 at LAST, where the environment ignores it."""
+    return (time_step.step_type != StepType.LAST).float()

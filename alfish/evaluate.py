@@ -1,0 +1,48 @@
+"""`python -m alfish.evaluate --root_dir=R --num_episodes=N`: how good is a trained agent.
+
+Needs the run folder and nothing else. With `--json` the last line of the output is one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from absl import flags as absl_flags
+
+from alfish.config.command import run
+from alfish.config.flags import make_flags, parse_command_line
+from alfish.errors import ConfigError
+
+
+def main(argv: Sequence[str]) -> int:
+    flags = make_flags("evaluate", "Evaluates a trained agent, from its run folder alone.", reads_config=False)
+    absl_flags.DEFINE_integer("num_episodes", 100, "Episodes to play.", lower_bound=1, flag_values=flags)
+    absl_flags.DEFINE_integer("num_environments", None, "To play them in.", lower_bound=1, flag_values=flags)
+    absl_flags.DEFINE_string("checkpoint", "latest", "'latest', 'best', or an iteration.", flag_values=flags)
+    absl_flags.DEFINE_integer("seed", None, "Of the episodes; the run's own if not given.", flag_values=flags)
+    absl_flags.DEFINE_bool("json", False, "End with one JSON object.", flag_values=flags)
+    command = parse_command_line(argv, flags)
+    root_dir = command.root_dir or (command.arguments[0] if command.arguments else None)
+    if root_dir is None:
+        raise ConfigError("--root_dir is missing: the run folder to evaluate, as alfish.train printed it")
+
+    from alfish.training.evaluation import evaluate_run
+
+    result = evaluate_run(
+        Path(root_dir), flags.num_episodes, flags.num_environments, flags.checkpoint, flags.seed
+    )
+    print(
+        f"mean return {result['mean_return']:.2f} +- {result['std_return']:.2f} over {result['episodes']} episodes, "
+        f"mean length {result['mean_length']:.1f} (checkpoint {result['checkpoint']}, "
+        f"{result['env_steps']:,} environment steps)"
+    )
+    if flags.json:
+        print(json.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

@@ -1,0 +1,90 @@
+"""How long a run lasts, and what is due when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from alfish.algorithms.trainer_config import TrainerConfig
+from alfish.progress import Progress
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The end of a run.
+
+    With epochs, `num_iterations` is their number times the iterations of one. With both limits, interaction ends at
+    `num_env_steps`, and off-policy training goes on from replay.
+    """
+
+    num_iterations: int  # 0: no limit
+    num_env_steps: int  # 0: no limit
+    iterations_per_epoch: int  # 0: the whole run is one epoch
+    steps_per_iteration: float  # environment steps, over all environments, at most
+    on_policy: bool
+
+    @classmethod
+    def of(cls, config: TrainerConfig, num_environments: int, on_policy: bool) -> Budget:
+        per_iteration = config.unroll_length * num_environments
+        if config.num_epochs is None:
+            return cls(config.num_iterations, config.num_env_steps, 0, per_iteration, on_policy)
+        assert config.num_steps_per_epoch is not None
+        per_epoch = ceil(config.num_steps_per_epoch / per_iteration)
+        return cls(config.num_epochs * per_epoch, 0, per_epoch, per_iteration, on_policy)
+
+    def fraction(self, progress: Progress) -> float:
+        """How much of the budget is used, 0 to 1."""
+        return self._fraction(progress.iterations, progress.env_steps)
+
+    def next_fraction(self, progress: Progress) -> float:
+        """The largest fraction that the next iteration can reach."""
+        return self._fraction(progress.iterations + 1, progress.env_steps + self.steps_per_iteration)
+
+    def is_used_up(self, progress: Progress) -> bool:
+        return self.fraction(progress) >= 1.0
+
+    def may_interact(self, progress: Progress) -> bool:
+        return not self.num_env_steps or progress.env_steps < self.num_env_steps
+
+    def epoch_is_over(self, progress: Progress) -> bool:
+        return bool(self.iterations_per_epoch) and progress.iterations % self.iterations_per_epoch == 0
+
+    def epoch(self, progress: Progress) -> int:
+        """The number, from 1, of the epoch that the newest iteration belongs to."""
+        return ceil(progress.iterations / self.iterations_per_epoch) if self.iterations_per_epoch else 1
+
+    def _fraction(self, iterations: int, env_steps: float) -> float:
+        by_iterations = iterations / self.num_iterations if self.num_iterations else None
+        by_steps = env_steps / self.num_env_steps if self.num_env_steps else None
+        if by_iterations is None:
+            return 1.0 if by_steps is None else min(1.0, by_steps)
+        # Without interaction an on-policy algorithm has nothing to learn from.
+        return min(1.0, max(by_iterations, by_steps) if by_steps and self.on_policy else by_iterations)
+
+    def __str__(self) -> str:
+        limits = [f"{self.num_iterations:,} iterations"] if self.num_iterations else []
+        limits += [f"{self.num_env_steps:,} environment steps"] if self.num_env_steps else []
+        if self.iterations_per_epoch:
+            limits = [
+                f"{self.num_iterations // self.iterations_per_epoch} epochs of {self.iterations_per_epoch} iterations "
+                f"with {self.steps_per_iteration:g} environment steps each"
+            ]
+        return " or ".join(limits) or "nothing"
+
+
+class Milestones:
+    """Exactly `count` moments, evenly spaced over the budget, the last one at its end."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._reached = 0
+
+    def will_pass(self, fraction: float) -> bool:
+        """Whether a milestone lies between the last one passed and `fraction`."""
+        return int(fraction * self.count + 1e-9) > self._reached
+
+    def passed(self, fraction: float) -> bool:
+        """Whether a milestone was passed since the last call; several passed at once count as one."""
+        passed = self.will_pass(fraction)
+        self._reached = max(self._reached, int(fraction * self.count + 1e-9))
+        return passed

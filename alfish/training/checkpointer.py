@@ -1,0 +1,138 @@
+"""When to save, what goes into a checkpoint, and how a run goes on from one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from alfish.algorithms.ownership import Ownership
+from alfish.algorithms.rl_algorithm import RLAlgorithm
+from alfish.algorithms.trainer_config import TrainerConfig
+from alfish.errors import CheckpointError
+from alfish.progress import Progress
+from alfish.training.budget import Milestones
+from alfish.training.checkpoint import Checkpoint, CheckpointFolder
+
+_log = logging.getLogger(__name__)
+
+
+class Stateful(Protocol):
+    """A part of a run that can be saved and restored."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class Checkpointer:
+    """Saves the state of a run, evenly spaced and when an evaluation was the best so far, and restores it.
+
+    Args:
+        folder: where to.
+        config: says how many.
+        algorithm: its parameters, and its state in the run.
+        ownership: the optimizers.
+        progress: the counters.
+        parts: whatever else belongs to the run, by name.
+    """
+
+    def __init__(
+        self,
+        folder: CheckpointFolder,
+        config: TrainerConfig,
+        algorithm: RLAlgorithm,
+        ownership: Ownership,
+        progress: Progress,
+        parts: Mapping[str, Stateful],
+    ) -> None:
+        self._folder = folder
+        self._algorithm = algorithm
+        self._optimizers = ownership.optimizers
+        self._progress = progress
+        self._parts = parts
+        self._milestones = Milestones(config.num_checkpoints)
+        self._newest: Checkpoint | None = None
+        self._best: Checkpoint | None = None
+        self._best_is_extra = False  # saved only because it was the best
+
+    def save_if_due(self) -> Checkpoint | None:
+        """Saves when the next of `num_checkpoints` moments has come."""
+        return self.save() if self._milestones.passed(self._progress.fraction) else None
+
+    def save_best(self) -> Checkpoint:
+        """Saves, and marks it as the best; the best one before is given up, unless it was due anyway."""
+        given_up = self._best if self._best_is_extra else None
+        self._best = self._folder.at(self._progress.iterations)
+        self._best_is_extra = not self._milestones.passed(self._progress.fraction)
+        checkpoint = self.save()
+        self._folder.mark_best(checkpoint)
+        if given_up is not None:
+            self._folder.remove(given_up)
+        return checkpoint
+
+    def save(self) -> Checkpoint:
+        """Saves now, unless this iteration was saved already."""
+        if self._newest is not None and self._newest.iteration == self._progress.iterations:
+            return self._newest
+        parts = {
+            "model": self._algorithm.state_dict(),
+            "optimizer": {name: optimizer.state_dict() for name, optimizer in self._optimizers.items()},
+            "state": {
+                "progress": self._progress.state_dict(),
+                "algorithm": self._algorithm.run_state(),
+                "best": (self._best.iteration if self._best else None, self._best_is_extra),
+                **{name: part.state_dict() for name, part in self._parts.items()},
+            },
+        }
+        about = {"env_steps": self._progress.env_steps, "updates": self._progress.updates}
+        self._newest = self._folder.save(self._progress.iterations, parts, about)
+        return self._newest
+
+    def restore(self) -> Checkpoint | None:
+        """Goes on from the newest checkpoint that is whole; None when there is none."""
+        found = self._folder.newest()
+        if found is None:
+            return None
+        checkpoint, damaged = found
+        for other in damaged:
+            _log.warning("checkpoint %s is damaged; going on from iteration %d", other.path, checkpoint.iteration)
+            self._folder.remove(other)
+        load_model(self._algorithm, checkpoint)
+        for name, state in checkpoint.load("optimizer").items():
+            if name not in self._optimizers:
+                raise CheckpointError(f"{checkpoint.path} holds an optimizer {name}, the configuration makes none")
+            self._optimizers[name].load_state_dict(state)
+        self._restore_state(checkpoint.load("state"))
+        self._newest = checkpoint
+        return checkpoint
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        self._progress.load_state_dict(state["progress"])
+        self._algorithm.load_run_state(state["algorithm"])
+        best, self._best_is_extra = state["best"]
+        self._best = None if best is None else self._folder.at(best)
+        for name, part in self._parts.items():
+            if name in state:
+                part.load_state_dict(state[name])
+        self._milestones.passed(self._progress.fraction)
+
+
+def load_model(algorithm: RLAlgorithm, checkpoint: Checkpoint) -> None:
+    """Loads the parameters; another architecture is refused with the lines that differ."""
+    saved = checkpoint.load("model")
+    own = algorithm.state_dict()
+    differences = [f"{name}: only in the checkpoint" for name in saved if name not in own]
+    differences += [f"{name}: only in the configuration" for name in own if name not in saved]
+    differences += [
+        f"{name}: {tuple(saved[name].shape)} in the checkpoint, {tuple(own[name].shape)} in the configuration"
+        for name in own
+        if name in saved and saved[name].shape != own[name].shape
+    ]
+    if differences:
+        shown = "\n    ".join(differences[:10])
+        raise CheckpointError(
+            f"{checkpoint.path} holds another architecture:\n    {shown}\n"
+            "Use the configuration it was trained with, or another --root_dir."
+        )
+    algorithm.load_state_dict(saved)

@@ -1,0 +1,257 @@
+"""The trainer: one readable loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import torch
+
+from alfish import config as gin_config
+from alfish import nest
+from alfish.algorithms.trainer_config import TrainerConfig
+from alfish.environments.create import create_environment
+from alfish.errors import NumericFault
+from alfish.progress import Progress
+from alfish.seeding import Seeds
+from alfish.summary.console import Console
+from alfish.summary.timers import Timers
+from alfish.training.budget import Budget
+from alfish.training.build import build_algorithm
+from alfish.training.checkpoint import Checkpoint
+from alfish.training.checkpointer import Checkpointer
+from alfish.training.hooks import Hooks
+from alfish.training.periodic_evaluation import PeriodicEvaluation
+from alfish.training.results import EpochStats, TrainResult
+from alfish.training.run_folder import RunFolder, describe_machine
+from alfish.training.run_summary import SummarySchedule, make_summary
+from alfish.training.signals import StopSignals
+
+
+class Trainer:
+    """Trains the algorithm of a `TrainerConfig` and keeps everything in the run folder.
+
+    `trainer.train()` goes to the end; `for epoch in trainer:` yields an `EpochStats` after every epoch. A folder that
+    holds checkpoints is resumed.
+
+    Args:
+        config: the options; None: as bound by gin.
+        root_dir: the run folder; None: `config.root_dir`, else `runs/<time>`.
+        strict: refuse bindings that nothing uses, rather than warn.
+    """
+
+    def __init__(self, config: TrainerConfig | None = None, root_dir: str | None = None, strict: bool = False) -> None:
+        self.config = config = config if config is not None else TrainerConfig()
+        self.folder = RunFolder(root_dir or config.root_dir or time.strftime("runs/%Y-%m-%d_%H-%M-%S"))
+        self.folder.open()
+        self.progress = Progress()
+        self.timers = Timers()
+        self.seeds = self._choose_seeds()
+        torch.set_num_threads(config.num_threads or 1)
+
+        self.env = create_environment()
+        self.algorithm = build_algorithm(config, self.env, self.seeds)
+        path = self.folder.path
+        self.summary = make_summary(path / "train", path / "progress.csv", self.progress, config)
+        ownership = self.algorithm.start(self.env, config, self.seeds, self.progress, self.summary, self.timers)
+
+        self._budget = Budget.of(config, self.env.batch_size, self.algorithm.on_policy)
+        self._evaluation = (
+            PeriodicEvaluation(config, self._budget, self.progress, self.seeds, path) if config.evaluate else None
+        )
+        self._summary_schedule = SummarySchedule(config, self._budget, self.progress)
+        self._checkpointer = Checkpointer(
+            self.folder.checkpoints,
+            config,
+            self.algorithm,
+            ownership,
+            self.progress,
+            {"summary": self.summary, **({"evaluation": self._evaluation} if self._evaluation else {})},
+        )
+        self.hooks = Hooks(config.hooks, self.algorithm, config, self.progress)
+        self._console = Console(show_progress=config.show_progress, verbose=config.verbose)
+        self._signals = StopSignals()
+        self._stopped_by: str | None = None
+
+        gin_config.report_inoperative(strict)
+        resumed = self._checkpointer.restore()
+        self.progress.fraction = self._budget.fraction(self.progress)
+        self._write_run_files()
+        self._introduce(resumed)
+        self.summary.text("optimizers", ownership.report())
+
+    def train(self) -> TrainResult:
+        """Trains to the end of the budget, or until the stop condition holds. Ctrl-C saves first."""
+        with self._signals:
+            for _ in self:
+                pass
+        return self.result
+
+    def __iter__(self) -> Iterator[EpochStats]:
+        """Trains; yields after every epoch. Without `num_epochs` the whole run is one."""
+        self.hooks.call("on_train_start")
+        self._console.begin(self.progress)
+        epoch = _Epoch(self)
+        try:
+            while not self._is_over():
+                self.summary.enabled = self._summary_schedule.next_may_write()
+                self.algorithm.train_iter(self._budget.may_interact(self.progress))
+                self.progress.fraction = self._budget.fraction(self.progress)
+                self._summarize()
+                self._evaluate()
+                self._save()
+                self.hooks.call("on_iteration_end")
+                self._console.update(self.progress, self.algorithm.metrics, self.timers)
+                self._heed_signals()
+                if self._budget.epoch_is_over(self.progress) or self._is_over():
+                    yield epoch.finish()
+                    epoch = _Epoch(self)
+            self._checkpointer.save()
+            self.hooks.call("on_train_end", self.result)
+        except NumericFault as fault:
+            self._dump(fault)
+            raise
+        finally:
+            self.close()
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that is under way or just ended, from 1."""
+        return self._budget.epoch(self.progress)
+
+    @property
+    def result(self) -> TrainResult:
+        """What the run has come to so far."""
+        return TrainResult(
+            iterations=self.progress.iterations,
+            env_steps=self.progress.env_steps,
+            updates=self.progress.updates,
+            episodes=self.progress.episodes,
+            mean_return=self.algorithm.metrics.average_return,
+            evaluation=self._evaluation.latest if self._evaluation else None,
+            best_score=self._evaluation.best_score if self._evaluation else None,
+            seconds=self.timers.seconds(),
+            stopped_by=self._stopped_by or "budget",
+            root_dir=str(self.folder.path),
+        )
+
+    def close(self) -> None:
+        """Ends environments and files, and frees the run folder. Calling it twice is fine."""
+        self._console.close()
+        self.summary.close()
+        if self._evaluation is not None:
+            self._evaluation.close()
+        self.env.close()
+        if self.folder.is_open:
+            self._write_operative()
+            self.folder.write_run(state=self._stopped_by or ("done" if self._is_over() else "interrupted"))
+            self.folder.close()
+
+    # Between iterations
+
+    def _is_over(self) -> bool:
+        return self._budget.is_used_up(self.progress) or self._stopped_by is not None
+
+    def _summarize(self) -> None:
+        if self._summary_schedule.writes():
+            with self.summary.scope("Time"):
+                for phase, share in self.timers.shares().items():
+                    self.summary.scalar(phase, share)
+            self.summary.write(self.algorithm.metrics.results())
+        self.summary.poll()
+
+    def _evaluate(self) -> None:
+        evaluation = self._evaluation
+        if evaluation is None or not evaluation.is_due(self.algorithm.metrics):
+            return
+        self.hooks.call("on_eval_start")
+        with self.timers("eval"):
+            before = evaluation.best_score
+            result = evaluation.evaluate(self.algorithm)
+        self.hooks.call("on_eval_end", result)
+        self._console.message(
+            f"evaluation at {result.env_steps:,} steps: mean return {result.mean_return:.2f} +- {result.std_return:.2f}"
+        )
+        if self.config.keep_best and (before is None or result.score > before):
+            with self.timers("save"):
+                self._announce(self._checkpointer.save_best())
+        if evaluation.is_enough(result):
+            self._stopped_by = type(self.config.stop_condition).__name__
+
+    def _save(self) -> None:
+        with self.timers("save"):
+            self._announce(self._checkpointer.save_if_due())
+
+    def _announce(self, checkpoint: Checkpoint | None) -> None:
+        if checkpoint is not None:
+            self.hooks.call("on_checkpoint", checkpoint.path)
+
+    def _heed_signals(self) -> None:
+        if self._signals.received is not None:
+            self._stopped_by = self._signals.received.name
+
+    def _dump(self, fault: NumericFault) -> None:
+        torch.save(nest.named_leaves(nest.detach(fault.batch)), self.folder.path / "nan_dump.pt")
+        self._stopped_by = "NumericFault"
+
+    # At the start
+
+    def _choose_seeds(self) -> Seeds:
+        if self.config.random_seed is not None:
+            return Seeds(self.config.random_seed)
+        recorded = self.folder.read_run().get("seed")
+        return Seeds.draw() if recorded is None else Seeds(recorded)
+
+    def _write_run_files(self) -> None:
+        config = gin_config.current()
+        if config is not None:
+            self.folder.write_text("config.gin", config.text)
+        self._write_operative()
+        self.folder.write_run(
+            seed=self.seeds.root,
+            budget=str(self._budget),
+            state="running",
+            started=time.strftime("%Y-%m-%d %H:%M:%S %z"),
+            **describe_machine(torch.get_num_threads()),
+        )
+
+    def _write_operative(self) -> None:
+        if gin_config.current() is not None:
+            self.folder.write_text("operative.gin", gin_config.operative_text())
+
+    def _introduce(self, resumed: Checkpoint | None) -> None:
+        say = self._console.message
+        env, name = self.env, type(self.algorithm).__name__
+        size = sum(parameter.numel() for parameter in self.algorithm.parameters())
+        say(f"{name} with {size:,} parameters on {env.batch_size} x {env.name}, for {self._budget}")
+        say(f"seed {self.seeds.root}, {torch.get_num_threads()} torch thread(s), run folder {self.folder.path}")
+        if resumed is not None:
+            say(f"going on from iteration {resumed.iteration}; the environments start new episodes")
+
+
+class _Epoch:
+    """Remembers where an epoch began, to say what happened in it."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+        self._before = (vars(trainer.progress) | {}, trainer.timers.seconds())
+
+    def finish(self) -> EpochStats:
+        trainer = self._trainer
+        before, seconds_before = self._before
+        progress = vars(trainer.progress)
+        done = {name: progress[name] - before[name] for name in ("iterations", "env_steps", "updates", "episodes")}
+        metrics = trainer.algorithm.metrics.results()
+        stats = EpochStats(
+            epoch=trainer.epoch,
+            **done,
+            mean_return=trainer.algorithm.metrics.average_return,
+            mean_length=metrics.get("AverageEpisodeLength"),
+            loss=trainer.algorithm.loop.updater.average_loss,
+            evaluation=trainer.result.evaluation,
+            seconds={
+                name: value - seconds_before.get(name, 0.0) for name, value in trainer.timers.seconds().items()
+            },
+        )
+        trainer.hooks.call("on_epoch_end", stats)
+        return stats
