@@ -6,8 +6,8 @@ from setuptools import find_packages, setup
 
 EXTRAS = {
     "atari": ["ale-py>=0.11", "opencv-python-headless>=4.9"],
-    "mujoco": ["mujoco>=3.2"],
-    "box2d": ["box2d>=2.3.10"],
+    "mujoco": ["imageio>=2.14", "mujoco>=3.2"],
+    "box2d": ["box2d>=2.3.10", "pygame>=2.5"],
     "envpool": ["envpool>=1.2"],
     "video": ["av>=14", "pillow>=10", "pygame>=2.5"],
     "wandb": ["wandb>=0.18"],
@@ -50,7 +50,7 @@ setup(
         "torch>=2.10",
     ],
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["alfish=alfish.cli:console"]},
+    entry_points={"console_scripts": ["alfish=alfish.cli:main"]},
     classifiers=[
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",

@@ -31,9 +31,7 @@ def main(argv: Sequence[str]) -> int:
 
     from alfish.training.evaluation import evaluate_run
 
-    result = evaluate_run(
-        Path(root_dir), flags.num_episodes, flags.num_environments, flags.checkpoint, flags.seed
-    )
+    result = evaluate_run(Path(root_dir), flags.num_episodes, flags.num_environments, flags.checkpoint, flags.seed)
     print(
         f"mean return {result['mean_return']:.2f} +- {result['std_return']:.2f} over {result['episodes']} episodes, "
         f"mean length {result['mean_length']:.1f} (checkpoint {result['checkpoint']}, "

@@ -9,7 +9,7 @@ import torch
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
 from alfish.losses.policy_gradient import normalize_advantages, policy_gradient_loss
-from alfish.losses.value_ops import discounted_return, gae
+from alfish.losses.value_ops import discounted_return, td_lambda
 from alfish.optimizers.schedulers import Scheduler, as_scheduler
 from alfish.progress import Progress
 from alfish.types import LossInfo, Nest, TimeStep, record
@@ -72,15 +72,14 @@ class ActorCriticLoss:
 
         `values` and `time_step` have `T + 1` rows; the last one bootstraps.
         """
-        rewards, step_types = time_step.reward, time_step.step_type
-        discounts = time_step.discount * self._gamma
-        lambda_advantage = bootstrapped = None
-        if self._use_gae or self._use_td_lambda_return:
-            lambda_advantage = gae(rewards, values, discounts, step_types, self._lambda)
-        if not (self._use_gae and self._use_td_lambda_return):
-            bootstrapped = discounted_return(rewards, values, discounts, step_types)
-        advantage = lambda_advantage if self._use_gae else bootstrapped - values[:-1]
-        target = lambda_advantage + values[:-1] if self._use_td_lambda_return else bootstrapped
+        rows = (time_step.reward, values, time_step.discount * self._gamma, time_step.step_type)
+
+        def returns(by_lambda: bool) -> torch.Tensor:
+            return td_lambda(*rows, self._lambda) if by_lambda else discounted_return(*rows)
+
+        target = returns(self._use_td_lambda_return)
+        same = self._use_gae == self._use_td_lambda_return
+        advantage = (target if same else returns(self._use_gae)) - values[:-1]
         if advantage.dim() == 3:
             weights = self._reward_weights
             advantage = (advantage if weights is None else advantage * weights.to(advantage)).sum(-1)

@@ -53,7 +53,7 @@ class Algorithm(nn.Module):
         self.optimizer = optimizer
         self.optimizers: list[tuple[Optimizer, Sequence[nn.Module]]] = []
         self.debug_summaries = debug_summaries
-        self.flat_training = train_state_spec == ()
+        self.stepwise_training = False  # by choice, see TrainerConfig.temporally_independent_train_step
         self.attach(Progress(), Summary.disabled(), Seeds(0))
 
     def add_optimizer(self, optimizer: Optimizer, modules: Sequence[nn.Module]) -> None:
@@ -109,7 +109,7 @@ class Algorithm(nn.Module):
         is (), and anew at every FIRST.
         """
         length, batch = time_steps.step_type.shape
-        if self.flat_training:
+        if self.train_state_spec == () and not self.stepwise_training:
             step = self.train_step(nest.flatten_time(time_steps), (), nest.flatten_time(rollout_info))
             return nest.unflatten_time(step.info, length)
         if state == ():

@@ -15,7 +15,7 @@ from alfish.environments.environment import Environment
 from alfish.errors import ConfigError
 from alfish.replay.replay_buffer import ReplayBuffer
 from alfish.seeding import Seeds
-from alfish.types import Experience
+from alfish.types import Experience, replace
 
 if TYPE_CHECKING:
     from alfish.algorithms.rl_algorithm import RLAlgorithm
@@ -35,7 +35,7 @@ class OffPolicyLoop:
         self._algorithm = algorithm
         self._config = config
         self._num_environments = env.batch_size
-        self._length = config.mini_batch_length or algorithm.sequence_length
+        self._length = _sequence_length(algorithm, config)
         self._shuffle = seeds.torch("shuffle")
         self.replay = ReplayBuffer(env.batch_size, config.replay_buffer_length, seeds.torch("replay"), config.device)
         if config.unroll_with_grad:
@@ -48,14 +48,23 @@ class OffPolicyLoop:
                 f"TrainerConfig.initial_collect_steps = {config.initial_collect_steps} is more than the buffer can "
                 f"hold: replay_buffer_length = {config.replay_buffer_length} times {env.batch_size} environments"
             )
+        if self._length > config.replay_buffer_length:
+            raise ConfigError(
+                f"TrainerConfig.replay_buffer_length = {config.replay_buffer_length} never holds a sequence of "
+                f"{self._length} time steps, so nothing would be learned. Use {self._length} or more."
+            )
 
     def train(self, experience: Experience | None) -> None:
         if experience is not None:
             self.replay.add(experience)
         if self._algorithm.progress.env_steps < self._config.initial_collect_steps:
             return
+        if not self.replay.has_sequences(self._length):
+            return
         for batch in self._batches():
             algorithm = self._algorithm
+            if not self._config.use_rollout_state:
+                batch = replace(batch, state=())
             with torch.no_grad():
                 batch = algorithm.preprocess_experience(batch)
             loss_info = algorithm.compute_loss(batch)
@@ -85,3 +94,10 @@ class OffPolicyLoop:
         """The replay is not in the state: it fills anew."""
         self._shuffle.set_state(state["shuffle"])
         self.updater.load_state_dict(state["updater"])
+
+
+def _sequence_length(algorithm: RLAlgorithm, config: TrainerConfig) -> int:
+    """In time steps. Whole-buffer training counts actions, of which a sequence has one fewer."""
+    if config.mini_batch_length is None:
+        return algorithm.sequence_length
+    return config.mini_batch_length + config.whole_replay_buffer_training

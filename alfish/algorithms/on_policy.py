@@ -88,7 +88,8 @@ class OnPolicyLoop:
         time_steps, infos = nest.map(lambda leaf: leaf[:, order], (sequences.time_step, sequences.rollout_info))
         state = nest.index(sequences.state, order)
         for rows in split_evenly(total, size or self._num_environments):
-            yield Sequences(*nest.map(lambda leaf: leaf[:, rows], (time_steps, infos)), nest.index(state, rows))
+            mini_batch, info = nest.map(lambda leaf: leaf[:, rows], (time_steps, infos))
+            yield Sequences(mini_batch, info, nest.index(state, rows))
 
     def _check_options(self) -> None:
         algorithm, config = self._algorithm, self._config
@@ -124,7 +125,7 @@ def cut(experience: Experience, length: int, use_state: bool) -> Sequences:
     """`T` steps of `B` environments as sequences of `length`, which divides `T`: `N = T / length * B`."""
 
     def fold(leaf: torch.Tensor) -> torch.Tensor:
-        pieces = leaf.unflatten(0, (-1, length))  # [T / L, L, B, ...]
+        pieces = leaf.reshape(-1, length, *leaf.shape[1:])  # [T / L, L, B, ...]
         return pieces.transpose(0, 1).flatten(1, 2)
 
     time_step = nest.map(lambda leaf: fold(leaf[:-1]), experience.time_step)

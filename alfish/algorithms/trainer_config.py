@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
-from alfish.config.check import check_arguments
+from alfish.config.check import check_arguments, fit_arguments
 from alfish.config.problems import ConfigProblems, Problem
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
@@ -141,6 +141,8 @@ class TrainerConfig:
         problems = check_arguments(type(self), values) or list(self._conflicts())
         if problems:
             raise ConfigProblems(problems)
+        for name, value in fit_arguments(type(self), values).items():
+            object.__setattr__(self, name, value)  # 1e6 becomes an int
 
     def non_default(self) -> set[str]:
         """The options whose value differs from its default."""
@@ -154,7 +156,9 @@ class TrainerConfig:
             found.append(Problem(tuple(f"TrainerConfig.{name}" for name in options.split()), message))
 
         if self.algorithm_ctor is None:
-            problem("algorithm_ctor", "is not set. Add a line such as\n    TrainerConfig.algorithm_ctor = @PPOAlgorithm")
+            problem(
+                "algorithm_ctor", "is not set. Add a line such as\n    TrainerConfig.algorithm_ctor = @PPOAlgorithm"
+            )
         if self.num_epochs is None:
             if self.num_iterations == 0 and self.num_env_steps == 0:
                 problem(

@@ -54,7 +54,7 @@ class Updater:
             return
         for optimizer in self.ownership.optimizers.values():
             optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         norms = step_together(self.ownership.optimizers, self._progress)
         for name, norm in norms.items():
             if not isfinite(norm):

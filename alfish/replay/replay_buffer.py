@@ -56,6 +56,10 @@ class ReplayBuffer:
         self._newest = start + length
         self._oldest = max(self._oldest, self._newest - self.max_length + 1)
 
+    def has_sequences(self, length: int) -> bool:
+        """Whether there is at least one sequence of `length` time steps to draw."""
+        return self._starts(length) > 0
+
     def sample(self, batch_size: int, length: int) -> Experience:
         """`batch_size` sequences of `length` time steps, uniformly drawn with replacement."""
         count = self._starts(length)

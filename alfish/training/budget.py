@@ -20,17 +20,19 @@ class Budget:
     num_iterations: int  # 0: no limit
     num_env_steps: int  # 0: no limit
     iterations_per_epoch: int  # 0: the whole run is one epoch
-    steps_per_iteration: float  # environment steps, over all environments, at most
+    unroll_length: float
+    num_environments: int
     on_policy: bool
 
     @classmethod
     def of(cls, config: TrainerConfig, num_environments: int, on_policy: bool) -> Budget:
-        per_iteration = config.unroll_length * num_environments
-        if config.num_epochs is None:
-            return cls(config.num_iterations, config.num_env_steps, 0, per_iteration, on_policy)
-        assert config.num_steps_per_epoch is not None
-        per_epoch = ceil(config.num_steps_per_epoch / per_iteration)
-        return cls(config.num_epochs * per_epoch, 0, per_epoch, per_iteration, on_policy)
+        iterations, env_steps, per_epoch = config.num_iterations, config.num_env_steps, 0
+        if config.num_epochs is not None:
+            assert config.num_steps_per_epoch is not None
+            steps_per_iteration = config.unroll_length * num_environments
+            per_epoch = ceil(config.num_steps_per_epoch / steps_per_iteration - 1e-9)
+            iterations, env_steps = config.num_epochs * per_epoch, 0
+        return cls(iterations, env_steps, per_epoch, config.unroll_length, num_environments, on_policy)
 
     def fraction(self, progress: Progress) -> float:
         """How much of the budget is used, 0 to 1."""
@@ -38,7 +40,8 @@ class Budget:
 
     def next_fraction(self, progress: Progress) -> float:
         """The largest fraction that the next iteration can reach."""
-        return self._fraction(progress.iterations + 1, progress.env_steps + self.steps_per_iteration)
+        steps = ceil(self.unroll_length) * self.num_environments
+        return self._fraction(progress.iterations + 1, progress.env_steps + steps)
 
     def is_used_up(self, progress: Progress) -> bool:
         return self.fraction(progress) >= 1.0
@@ -67,7 +70,7 @@ class Budget:
         if self.iterations_per_epoch:
             limits = [
                 f"{self.num_iterations // self.iterations_per_epoch} epochs of {self.iterations_per_epoch} iterations "
-                f"with {self.steps_per_iteration:g} environment steps each"
+                f"with {self.unroll_length * self.num_environments:g} environment steps each"
             ]
         return " or ".join(limits) or "nothing"
 

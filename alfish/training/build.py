@@ -30,8 +30,7 @@ def build_algorithm(config: TrainerConfig, env: Environment, seeds: Seeds) -> RL
         message = f"made a {made}, which is not an RLAlgorithm and cannot drive a run"
         raise ConfigProblems([Problem(("TrainerConfig.algorithm_ctor",), message)])
     _refuse_idle_options(algorithm, config)
-    if config.temporally_independent_train_step is not None:
-        _choose_flat_training(algorithm, config.temporally_independent_train_step)
+    _choose_train_step(algorithm, config.temporally_independent_train_step)
     return algorithm.to(device)
 
 
@@ -57,11 +56,11 @@ def _refuse_idle_options(algorithm: RLAlgorithm, config: TrainerConfig) -> None:
         raise ConfigProblems(problems)
 
 
-def _choose_flat_training(algorithm: RLAlgorithm, flat: bool) -> None:
-    if flat and algorithm.train_state_spec != ():
+def _choose_train_step(algorithm: RLAlgorithm, independent: bool | None) -> None:
+    if independent and algorithm.train_state_spec != ():
         raise ConfigError(
             f"TrainerConfig.temporally_independent_train_step = True: {type(algorithm).__name__} has memory, so the "
             "steps of a sequence depend on each other. Use None or False."
         )
     for part in algorithm.tree():
-        part.flat_training = flat
+        part.stepwise_training = independent is False

@@ -10,18 +10,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
+import pickle
 import shutil
-from dataclasses import dataclass
+from collections import OrderedDict
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from alfish.errors import CheckpointError, StorageFault
 
 PARTS = ("model", "optimizer", "state")
-_PLAIN = (str, int, float, bool, bytes, type(None), torch.Tensor)
+_PLAIN = (str, int, float, bool, bytes, type(None), torch.Tensor, nn.Parameter)
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -35,31 +41,41 @@ class Checkpoint:
     def manifest(self) -> dict[str, Any]:
         try:
             manifest: dict[str, Any] = json.loads((self.path / "manifest.json").read_text())
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"{self.path}: the manifest cannot be read: {error}") from error
+            if not isinstance(manifest.get("files"), dict):
+                raise ValueError("it lists no files")
+        except (OSError, ValueError, AttributeError) as error:
+            raise CheckpointError(f"{self.path} is damaged: its manifest cannot be read: {error}") from error
         return manifest
 
     def load(self, part: str) -> dict[str, Any]:
-        """One part of the checkpoint, checked against the manifest."""
+        """One part of the checkpoint, checked against the manifest. Never runs code that the file may hold."""
         file = self.path / f"{part}.pt"
-        expected = self.manifest["files"].get(file.name)
-        if expected is None or not file.exists():
-            raise CheckpointError(f"{self.path}: {file.name} is missing")
-        if file.stat().st_size != expected["size"] or _sha256(file) != expected["sha256"]:
-            raise CheckpointError(f"{file} is damaged: it differs from what the manifest says")
-        loaded: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+        self._check(file.name)
+        try:
+            loaded: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+        except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+            raise CheckpointError(f"{file} cannot be loaded safely: {error}") from error
         return loaded
 
-    def is_intact(self) -> bool:
-        """Whether every file is as the manifest says."""
+    def damage(self) -> str | None:
+        """What is wrong with the files; None when all are as the manifest says."""
         try:
-            files = self.manifest["files"]
-            return all(
-                (self.path / name).stat().st_size == entry["size"] and _sha256(self.path / name) == entry["sha256"]
-                for name, entry in files.items()
-            )
-        except (CheckpointError, OSError, KeyError):
-            return False
+            for name in {*self.manifest["files"], *(f"{part}.pt" for part in PARTS)}:
+                self._check(name)
+        except CheckpointError as error:
+            return str(error)
+        return None
+
+    def _check(self, name: str) -> None:
+        file = self.path / name
+        expected = self.manifest["files"].get(name)
+        if expected is None or not file.is_file():
+            raise CheckpointError(f"{self.path} is damaged: {name} is missing")
+        size = file.stat().st_size
+        if size != expected["size"]:
+            raise CheckpointError(f"{file} is damaged: it has {size:,} of {expected['size']:,} bytes")
+        if _sha256(file) != expected["sha256"]:
+            raise CheckpointError(f"{file} is damaged: its checksum differs from the manifest's")
 
 
 class CheckpointFolder:
@@ -79,15 +95,19 @@ class CheckpointFolder:
         """The checkpoint of an iteration, whether it exists or not."""
         return Checkpoint(self.path / f"{iteration:06d}", iteration)
 
-    def newest(self) -> tuple[Checkpoint, list[Checkpoint]] | None:
-        """The newest intact checkpoint, and the damaged ones that are newer; None when there is none at all."""
-        damaged: list[Checkpoint] = []
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole, with a warning for each newer one; None when there are none at all."""
+        damages: list[str] = []
         for checkpoint in reversed(self.all()):
-            if checkpoint.is_intact():
-                return checkpoint, damaged
-            damaged.append(checkpoint)
-        if damaged:
-            raise CheckpointError(f"{self.path}: all {len(damaged)} checkpoints are damaged")
+            damage = checkpoint.damage()
+            if damage is None:
+                for each in damages:
+                    _log.warning("%s. Using the checkpoint of iteration %d", each, checkpoint.iteration)
+                return checkpoint
+            damages.append(damage)
+        if damages:
+            listed = "\n    ".join(damages)
+            raise CheckpointError(f"{self.path}: no checkpoint is whole:\n    {listed}\nUse another --root_dir.")
         return None
 
     def find(self, which: str) -> Checkpoint:
@@ -96,14 +116,14 @@ class CheckpointFolder:
         if not everything:
             raise CheckpointError(f"{self.path} holds no checkpoint; has the run saved one yet?")
         if which == "latest":
-            found = self.newest()
-            assert found is not None
-            return found[0]
+            newest = self.newest()
+            assert newest is not None
+            return newest
         if which == "best":
-            best = self.path / "best"
-            if not best.exists():
+            best = Checkpoint(self.path / "best", 0)
+            if not best.path.exists():
                 raise CheckpointError(f"{self.path} has no best checkpoint: the run was not evaluated. Use 'latest'")
-            return Checkpoint(best, int(best.resolve().name))
+            return replace(best, iteration=best.manifest["iteration"])
         for checkpoint in everything:
             if which.isdigit() and checkpoint.iteration == int(which):
                 return checkpoint
@@ -143,12 +163,17 @@ class CheckpointFolder:
             raise StorageFault(f"cannot save a checkpoint in {self.path}: {cause}") from error
         return Checkpoint(final, iteration)
 
-    def mark_best(self, checkpoint: Checkpoint) -> None:
-        """`best` points at the checkpoint."""
-        link = self.path / ".best"
+    def mark_best(self, checkpoint: Checkpoint | None) -> None:
+        """`best` points at the checkpoint; None: at nothing."""
+        best, link = self.path / "best", self.path / ".best"
+        if checkpoint is None:
+            best.unlink(missing_ok=True)
+            return
+        if best.is_dir() and not best.is_symlink():  # the folder was copied by something that follows links
+            shutil.rmtree(best)
         link.unlink(missing_ok=True)
         link.symlink_to(checkpoint.path.name)
-        link.rename(self.path / "best")
+        link.rename(best)
 
     def remove(self, checkpoint: Checkpoint) -> None:
         shutil.rmtree(checkpoint.path, ignore_errors=True)
@@ -161,14 +186,18 @@ class CheckpointFolder:
 
 
 def _refuse_unloadable(value: Any, path: str) -> None:
-    """Names anything that `weights_only=True` would refuse to load, before it is written."""
-    if isinstance(value, dict):
+    """Names anything that `weights_only=True` would refuse to load, before it is written.
+
+    Subclasses are refused too: a numpy float is a float, but cannot be loaded.
+    """
+    if type(value) in (dict, OrderedDict):
         for key, child in value.items():
+            _refuse_unloadable(key, f"{path}, key {key!r}")
             _refuse_unloadable(child, f"{path}.{key}")
     elif type(value) in (list, tuple):
         for index, child in enumerate(value):
             _refuse_unloadable(child, f"{path}.{index}")
-    elif not isinstance(value, _PLAIN):
+    elif type(value) not in _PLAIN:
         raise CheckpointError(
             f"{path} is a {type(value).__module__}.{type(value).__name__}, which cannot be loaded safely. Its "
             "state_dict must hold tensors, numbers, strings, and lists, tuples and dicts of these."

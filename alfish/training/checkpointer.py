@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -11,10 +10,8 @@ from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.errors import CheckpointError
 from alfish.progress import Progress
-from alfish.training.budget import Milestones
+from alfish.training.budget import Budget, Milestones
 from alfish.training.checkpoint import Checkpoint, CheckpointFolder
-
-_log = logging.getLogger(__name__)
 
 
 class Stateful(Protocol):
@@ -34,6 +31,7 @@ class Checkpointer:
         algorithm: its parameters, and its state in the run.
         ownership: the optimizers.
         progress: the counters.
+        budget: what the run is to come to; after a resume it may be another than before.
         parts: whatever else belongs to the run, by name.
     """
 
@@ -44,12 +42,14 @@ class Checkpointer:
         algorithm: RLAlgorithm,
         ownership: Ownership,
         progress: Progress,
+        budget: Budget,
         parts: Mapping[str, Stateful],
     ) -> None:
         self._folder = folder
         self._algorithm = algorithm
         self._optimizers = ownership.optimizers
         self._progress = progress
+        self._budget = budget
         self._parts = parts
         self._milestones = Milestones(config.num_checkpoints)
         self._newest: Checkpoint | None = None
@@ -91,13 +91,9 @@ class Checkpointer:
 
     def restore(self) -> Checkpoint | None:
         """Goes on from the newest checkpoint that is whole; None when there is none."""
-        found = self._folder.newest()
-        if found is None:
+        checkpoint = self._folder.newest()
+        if checkpoint is None:
             return None
-        checkpoint, damaged = found
-        for other in damaged:
-            _log.warning("checkpoint %s is damaged; going on from iteration %d", other.path, checkpoint.iteration)
-            self._folder.remove(other)
         load_model(self._algorithm, checkpoint)
         for name, state in checkpoint.load("optimizer").items():
             if name not in self._optimizers:
@@ -109,13 +105,20 @@ class Checkpointer:
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         self._progress.load_state_dict(state["progress"])
+        self._progress.fraction = self._budget.fraction(self._progress)
         self._algorithm.load_run_state(state["algorithm"])
-        best, self._best_is_extra = state["best"]
-        self._best = None if best is None else self._folder.at(best)
         for name, part in self._parts.items():
             if name in state:
                 part.load_state_dict(state[name])
         self._milestones.passed(self._progress.fraction)
+        self._restore_best(*state["best"])
+
+    def _restore_best(self, iteration: int | None, is_extra: bool) -> None:
+        """A damaged checkpoint, which was not gone on from, may have been marked as the best meanwhile."""
+        best = None if iteration is None else self._folder.at(iteration)
+        self._best = best if best is not None and best.damage() is None else None
+        self._best_is_extra = is_extra and self._best is not None
+        self._folder.mark_best(self._best)
 
 
 def load_model(algorithm: RLAlgorithm, checkpoint: Checkpoint) -> None:

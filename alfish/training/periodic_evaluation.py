@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ class PeriodicEvaluation:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.best_score = state["best_score"]
         self._summary.load_state_dict(state["summary"])
-        self._milestones.passed(self._budget.fraction(self._progress))
+        self._milestones.passed(self._progress.fraction)
 
     def close(self) -> None:
         self._summary.close()
@@ -83,7 +84,10 @@ class PeriodicEvaluation:
         returns = training.latest("AverageReturn")
         if not self._config.evaluate_upon_training_success or not returns:
             return False
-        return self.is_enough(self._judge(returns, training.latest("AverageEpisodeLength")))
+        # A condition such as Plateau counts its calls, and only evaluations shall count: a copy is asked.
+        condition = copy(self._config.stop_condition)
+        assert condition is not None  # TrainerConfig refuses None
+        return bool(condition(self._judge(returns, training.latest("AverageEpisodeLength"))))
 
     def _judge(self, returns: Sequence[float], lengths: Sequence[float]) -> EvalResult:
         best = float("-inf") if self.best_score is None else self.best_score

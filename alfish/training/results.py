@@ -31,9 +31,9 @@ class EvalResult:
         return fmean(self.lengths)
 
     def scored(self, score_fn: Callable[[EvalResult], float] | None) -> EvalResult:
-        """With its score, and the best score if it is a new one."""
+        """With its score, and the best score if it is a new one; a score of NaN never is."""
         score = self.mean_return if score_fn is None else float(score_fn(self))
-        return replace(self, score=score, best_score=max(score, self.best_score))
+        return replace(self, score=score, best_score=max(self.best_score, score))
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,18 @@
 """The run folder: all that `evaluate`, `play` and resume need.
 
-    runs/ppo/2026-11-16_10-00-00/
-      run.json         seed, versions, command line, machine, budget, state
-      config.gin       as given, flattened, with where each line came from
-      operative.gin    as used, with defaults
-      train/ eval/     TensorBoard events
-      progress.csv     the same numbers as a table
-      checkpoints/
+runs/ppo/2026-11-16_10-00-00/
+  run.json         seed, versions, command line, machine, budget, state
+  config.gin       as given, flattened, with where each line came from
+  operative.gin    as used, with defaults
+  train/ eval/     TensorBoard events
+  progress.csv     the same numbers as a table
+  checkpoints/
 """
 
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import platform
@@ -92,8 +93,33 @@ class RunFolder:
         file = self.path / "run.json"
         if not file.exists():
             return {}
-        facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        try:
+            facts: dict[str, Any] = dict(json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            raise CheckpointError(f"{file} cannot be read: {error}") from error
         return facts
+
+    def read_seed(self) -> int | None:
+        """The seed of the run so far; None when there was none."""
+        seed = self.read_run().get("seed")
+        return None if seed is None else int(seed)
+
+
+def new_folder(parent: Path) -> Path:
+    """Makes a folder named after the time; runs that start in the same second get one each."""
+    name = time.strftime("%Y-%m-%d_%H-%M-%S")
+    for number in itertools.count(1):
+        path = parent.expanduser() / (name if number == 1 else f"{name}_{number}")
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            if not path.is_dir():
+                raise StorageFault(f"cannot make the run folder {path}: a file is in the way") from None
+        except OSError as error:
+            raise StorageFault(f"cannot make the run folder {path}: {error.strerror}") from error
+        else:
+            return path
+    raise AssertionError("unreachable")
 
 
 def describe_machine(num_threads: int) -> dict[str, Any]:

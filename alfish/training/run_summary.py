@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.progress import Progress
@@ -52,6 +53,14 @@ class SummarySchedule:
             return self._by_interval(self._progress.iterations)
         first = self._in_first(self._milestones)
         return self._milestones.passed(self._progress.fraction) or first
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The moments that lie behind the resumed run do not come again."""
+        if self._milestones is not None:
+            self._milestones.passed(self._progress.fraction)
 
     def _by_interval(self, iteration: int) -> bool:
         return iteration % self._interval == 0 or (self._first_interval and iteration < self._interval)

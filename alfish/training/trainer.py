@@ -249,9 +249,7 @@ class _Epoch:
             mean_length=metrics.get("AverageEpisodeLength"),
             loss=trainer.algorithm.loop.updater.average_loss,
             evaluation=trainer.result.evaluation,
-            seconds={
-                name: value - seconds_before.get(name, 0.0) for name, value in trainer.timers.seconds().items()
-            },
+            seconds={name: value - seconds_before.get(name, 0.0) for name, value in trainer.timers.seconds().items()},
         )
         trainer.hooks.call("on_epoch_end", stats)
         return stats

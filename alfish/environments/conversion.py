@@ -1,0 +1,188 @@
+"""Between Gymnasium's values and alfish's tensors; shared by all backends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import torch
+
+from alfish import nest, specs
+from alfish.types import Nest
+
+Array = np.ndarray[Any, Any]
+
+
+def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
+    return torch.empty(0, dtype=dtype).numpy().dtype
+
+
+def leaf_values(spec: Nest, value: Any) -> list[Any]:
+    """The leaves of an observation in the order of the spec, whatever order its dicts have."""
+    found: list[Any] = []
+    _collect(spec, value, found)
+    return found
+
+
+def _collect(spec: Nest, value: Any, found: list[Any]) -> None:
+    if spec.__class__ is dict:
+        for key, child in spec.items():
+            _collect(child, value[key], found)
+    elif spec.__class__ is tuple:
+        for child, part in zip(spec, value, strict=True):
+            _collect(child, part, found)
+    else:
+        found.append(value)
+
+
+class Observations:
+    """Observations of `space` as fresh tensors of `spec`."""
+
+    def __init__(self, space: gym.Space[Any], batch_size: int) -> None:
+        self.space = space
+        self.spec = specs.from_space(space)
+        leaves = nest.leaves(self.spec)
+        self.is_plain = nest.is_leaf(self.spec)
+        self._layout = [((batch_size, *leaf.shape), numpy_dtype(leaf.dtype)) for leaf in leaves]
+
+    def arrays(self) -> list[Array]:
+        """Room for one batch, a row per environment, an array per leaf."""
+        return [np.empty(shape, dtype) for shape, dtype in self._layout]
+
+    def misfit(self, observation: Any) -> str:
+        """How an observation fails to fit the space; empty when its shapes are right."""
+        try:
+            leaves = leaf_values(self.spec, observation)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            return f"its parts are not those of {self.space} ({type(error).__name__}: {error})"
+        for (path, spec), leaf in zip(nest.named_leaves(self.spec).items(), leaves, strict=True):
+            if np.shape(leaf) != spec.shape:
+                where = f" of {path!r}" if path else ""
+                return f"the shape{where} is {np.shape(leaf)}, its space has {spec.shape}"
+        return ""
+
+    def write(self, arrays: list[Array], index: int, observation: Any) -> None:
+        if self.is_plain:
+            arrays[0][index] = observation
+        else:
+            for array, leaf in zip(arrays, leaf_values(self.spec, observation), strict=True):
+                array[index] = leaf
+
+    def tensors(self, arrays: list[Array]) -> Nest:
+        if self.is_plain:
+            return torch.from_numpy(arrays[0])
+        return nest.unflatten(self.spec, [torch.from_numpy(array) for array in arrays])
+
+    def from_batch(self, batch: Any) -> Nest:
+        """A vector environment's observations, copied, since it may use its arrays again."""
+        leaves = leaf_values(self.spec, batch)
+        return self.tensors([np.array(x, dtype) for x, (_, dtype) in zip(leaves, self._layout, strict=True)])
+
+
+class Actions:
+    """Tensors of actions as what the environments take.
+
+    With `clip`, elements of a Box are clipped to its bounds on the way to the environment, since a Gaussian policy
+    knows no bounds; what is stored as `prev_action` stays as the policy gave it.
+    """
+
+    def __init__(self, space: gym.Space[Any], batch_size: int, clip: bool) -> None:
+        self.spec = specs.from_space(space)
+        self.is_plain = nest.is_leaf(self.spec)
+        self._batch_size = batch_size
+        self._leaves = [
+            _ActionLeaf(spec, leaf_space, batch_size, clip)
+            for spec, leaf_space in zip(nest.leaves(self.spec), _leaf_spaces(space), strict=True)
+        ]
+
+    def stored(self, action: Nest) -> list[Array]:
+        """A copy of each leaf."""
+        values = [action] if self.is_plain else leaf_values(self.spec, action)
+        return [leaf.stored(value) for leaf, value in zip(self._leaves, values, strict=True)]
+
+    def batch(self, stored: list[Array]) -> Any:
+        """What a vector environment takes: the nest, with `[B, ...]` arrays."""
+        given = [leaf.given(array) for leaf, array in zip(self._leaves, stored, strict=True)]
+        return given[0] if self.is_plain else nest.unflatten(self.spec, given)
+
+    def each(self, stored: list[Array]) -> list[Any]:
+        """What the single environments take, one after the other."""
+        if self.is_plain:
+            return list(self._leaves[0].given(stored[0]))
+        batch = self.batch(stored)
+        return [nest.index(batch, index) for index in range(self._batch_size)]
+
+    def zeros(self) -> Nest:
+        return specs.zeros(self.spec, self._batch_size)
+
+    def prev_action(self, stored: list[Array], first: Sequence[int] | Array) -> Nest:
+        """`stored` as tensors, zeros in the rows `first`. Takes over the arrays."""
+        if len(first):
+            for array in stored:
+                array[first] = 0
+        if self.is_plain:
+            return torch.from_numpy(stored[0])
+        return nest.unflatten(self.spec, [torch.from_numpy(array) for array in stored])
+
+
+class _ActionLeaf:
+    def __init__(self, spec: specs.BoundedTensorSpec, space: gym.Space[Any], batch_size: int, clip: bool) -> None:
+        self._dtype = spec.dtype
+        self._shape = (batch_size, *spec.shape)
+        self._given_dtype = space.dtype
+        bounded = isinstance(space, gym.spaces.Box) and (np.isfinite(space.low).any() or np.isfinite(space.high).any())
+        self._bounds = (space.low, space.high) if clip and bounded else None  # type: ignore[attr-defined]
+
+    def stored(self, value: torch.Tensor) -> Array:
+        if value.shape != self._shape:
+            raise ValueError(f"an action of shape {tuple(value.shape)}; the environment takes {self._shape}")
+        array: Array = value.detach().to("cpu", self._dtype).numpy().copy()
+        return array
+
+    def given(self, stored: Array) -> Array:
+        """Always a copy: an environment may keep or change what it is given."""
+        array = stored.astype(self._given_dtype)
+        if self._bounds is not None:
+            low, high = self._bounds
+            np.maximum(array, low, out=array)
+            np.minimum(array, high, out=array)
+        return array
+
+
+def _leaf_spaces(space: gym.Space[Any]) -> list[gym.Space[Any]]:
+    if isinstance(space, gym.spaces.Dict):
+        return [leaf for child in space.spaces.values() for leaf in _leaf_spaces(child)]
+    if isinstance(space, gym.spaces.Tuple):
+        return [leaf for child in space.spaces for leaf in _leaf_spaces(child)]
+    return [space]
+
+
+class EnvInfo:
+    """The chosen fields of Gymnasium's `info` as float32 scalars; nan where a step does not have the field."""
+
+    def __init__(self, keys: Sequence[str], batch_size: int) -> None:
+        self.keys = tuple(keys)
+        self.spec: Nest = {key: specs.TensorSpec(()) for key in self.keys} or ()
+        self._batch_size = batch_size
+
+    def empty(self) -> dict[str, Array]:
+        return {key: np.full(self._batch_size, np.nan, np.float32) for key in self.keys}
+
+    def write(self, arrays: dict[str, Array], index: int, info: Mapping[str, Any]) -> None:
+        for key, array in arrays.items():
+            if key in info:
+                array[index] = info[key]
+
+    def from_batch(self, infos: Mapping[str, Any]) -> dict[str, Array]:
+        """From a vector environment's infos, where `_key` says which rows have `key`."""
+        arrays = self.empty()
+        for key, array in arrays.items():
+            if key in infos:
+                present = infos.get(f"_{key}", slice(None))
+                array[present] = np.asarray(infos[key])[present]
+        return arrays
+
+    def tensors(self, arrays: dict[str, Array]) -> Nest:
+        return {key: torch.from_numpy(array) for key, array in arrays.items()} or ()

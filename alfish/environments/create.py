@@ -1,0 +1,135 @@
+"""`create_environment`: from gin's bindings to a batch of environments, whatever runs them."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import gymnasium as gym
+
+from alfish.config.ranges import Range
+from alfish.config.registry import configurable
+from alfish.environments import pool
+from alfish.environments.environment import Environment
+from alfish.environments.loading import find_spec, load_gymnasium
+from alfish.environments.process import ProcessVector
+from alfish.environments.sync import SyncEnvironment
+from alfish.environments.vector import VectorEnvironment, make_native
+from alfish.environments.worker import Recipe
+from alfish.errors import ConfigError
+
+Backend = Literal["auto", "sync", "process", "vector", "envpool", "fastest"]
+
+
+@configurable
+def create_environment(
+    env_name: str = "CartPole-v1",
+    env_load_fn: Callable[..., gym.Env[Any, Any]] = load_gymnasium,
+    num_parallel_environments: Annotated[int, Range(min=-1)] = 1,
+    backend: Literal["auto", "sync", "process", "vector", "envpool", "fastest"] = "auto",
+    wrappers: Sequence[Callable[..., gym.Env[Any, Any]]] = (),
+    env_kwargs: dict[str, Any] | None = None,
+    max_episode_steps: int | None = None,
+    render_mode: str | None = None,
+    info_keys: Sequence[str] = (),
+    clip_actions: bool = True,
+    env_step_timeout: Annotated[float, Range(above=0)] = 60.0,
+) -> Environment:
+    """A batch of environments that yields time steps.
+
+    Args:
+        env_name: a Gymnasium id; `"my_package:MyEnv-v0"` imports `my_package`, which registers it.
+        env_load_fn: makes one environment from `env_name`, e.g. `@load_atari`; called with those of `env_kwargs`,
+            `max_episode_steps` and `render_mode` that are set.
+        num_parallel_environments: size of the batch; -1: the number of CPUs.
+        backend: 'sync' runs the environments one after the other in this process, best for cheap ones; 'process'
+            gives each its own, best for slow ones; 'vector' is the environment's native vector form, 'envpool'
+            envpool's; 'auto' is 'sync', which resumes to the bit; 'fastest' is 'vector', else 'envpool', else
+            'sync', and gives up exact resume.
+        wrappers: callables from environment to environment, the last one outermost.
+        env_kwargs: arguments of the environment's constructor.
+        max_episode_steps: time limit in steps; None: the environment's own.
+        render_mode: as in Gymnasium; 'rgb_array' lets `render` return pictures.
+        info_keys: numeric fields of Gymnasium's `info` to keep as `TimeStep.env_info`; nan in steps without them.
+        clip_actions: clip continuous actions to the action space on their way to the environment. What the
+            algorithm sees and stores stays unclipped.
+        env_step_timeout: seconds that a step may take with backend 'process'; a reset may take five times as long.
+    """
+    batch_size = _batch_size(num_parallel_environments)
+    given = {"env_kwargs": env_kwargs or None, "max_episode_steps": max_episode_steps, "render_mode": render_mode}
+    options = {key: value for key, value in given.items() if value is not None}
+    is_plain = env_load_fn is load_gymnasium and not wrappers
+    if backend == "auto":
+        backend = "sync"
+    elif backend == "fastest":
+        backend = _fastest(env_name) if is_plain else "sync"
+    if backend in ("vector", "envpool"):
+        _check_batched(backend, env_name, is_plain)
+        flat = {**(env_kwargs or {}), **{key: value for key, value in options.items() if key != "env_kwargs"}}
+        make = make_native if backend == "vector" else pool.EnvpoolVector
+        return VectorEnvironment(make(env_name, batch_size, flat), env_name, (), info_keys, clip_actions)
+    _check_loader(env_load_fn, options)
+    recipe = Recipe(env_name, env_load_fn, options, tuple(wrappers), tuple(info_keys))
+    if backend == "process":
+        return _in_processes(recipe, batch_size, clip_actions, env_step_timeout)
+    return SyncEnvironment([recipe.build(index) for index in range(batch_size)], clip_actions)
+
+
+def _batch_size(number: int) -> int:
+    if number == -1:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if number < 1:
+        raise ConfigError(
+            f"create_environment.num_parallel_environments={number}: must be at least 1, or -1 for the number of CPUs"
+        )
+    return number
+
+
+def _in_processes(recipe: Recipe, batch_size: int, clip_actions: bool, step_timeout: float) -> Environment:
+    vector = ProcessVector(recipe, batch_size, step_timeout)
+    return VectorEnvironment(
+        vector, recipe.env_name, vector.reward_shape, recipe.info_keys, clip_actions, exact_resume=True
+    )
+
+
+def _fastest(env_name: str) -> Backend:
+    forms: tuple[Backend, ...] = ("vector", "envpool", "sync")
+    return next(backend for backend in forms if _has_form(env_name, backend))
+
+
+def _has_form(env_name: str, backend: Backend) -> bool:
+    if backend == "vector":
+        return find_spec(env_name).vector_entry_point is not None
+    return pool.has_environment(env_name) if backend == "envpool" else True
+
+
+def _check_batched(backend: Backend, env_name: str, is_plain: bool) -> None:
+    if not is_plain:
+        raise ConfigError(
+            f"create_environment.backend={backend!r} takes the environments as they are, without env_load_fn and "
+            "wrappers. Use 'sync' or 'process' with these."
+        )
+    if backend == "envpool":
+        pool.check_installed()
+    if _has_form(env_name, backend):
+        return
+    others: tuple[Backend, ...] = ("sync", "process", "vector", "envpool")
+    forms = [repr(each) for each in others if _has_form(env_name, each)]
+    raise ConfigError(
+        f"create_environment.backend={backend!r}: {env_name} has no such form. It can run with {', '.join(forms)}."
+    )
+
+
+def _check_loader(env_load_fn: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    parameters = inspect.signature(env_load_fn).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return
+    unknown = [name for name in options if name not in parameters]
+    if unknown:
+        loader = getattr(env_load_fn, "__name__", str(env_load_fn))
+        raise ConfigError(
+            f"create_environment.{unknown[0]} is set, but env_load_fn {loader} has no argument {unknown[0]}; it takes "
+            f"{', '.join(parameters)}."
+        )

@@ -1,0 +1,64 @@
+"""`Environment`: a batch of environments that speaks in time steps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from alfish.specs import TensorSpec
+from alfish.types import Nest, TimeStep
+
+
+class Environment(ABC):
+    """`B` environments stepped together. Every backend yields the same stream of `TimeStep`s.
+
+    Each environment yields FIRST MID ... LAST FIRST ...: the step after LAST starts the next episode, and the action
+    given to it is ignored. So a call of `step` makes one *environment step* for every row that is not FIRST:
+
+        env_steps = int((~time_step.is_first()).sum())
+
+    Tensors are fresh at every step and never overwritten later. Actions are `[B, ...]` tensors of `action_spec`.
+    """
+
+    # Whether an episode is a function of (seed, environment index, episode number) and its actions. Then a run can be
+    # resumed to the bit, and batch size, backend and the other environments do not change an episode.
+    exact_resume: bool = False
+
+    name: str
+    batch_size: int
+    observation_spec: Nest
+    action_spec: Nest
+    reward_spec: TensorSpec  # shape () or, for a vector reward, (R,)
+    env_info_spec: Nest  # dict of float32 scalars, or () when no info_keys were asked for
+
+    @abstractmethod
+    def reset(self, seed: int | None = None) -> TimeStep:
+        """A new episode in every environment: all rows are FIRST, with reward 0, discount 1 and prev_action zeros.
+
+        Args:
+            seed: the root that the seeds of all episodes follow from; restarts the numbering of episodes. None: go
+                on with the next episode, or, the first time, with a root nobody chose.
+        """
+
+    @abstractmethod
+    def step(self, action: Nest) -> TimeStep:
+        """One step in every environment; environments at LAST start their next episode instead."""
+
+    def render(self) -> np.ndarray[Any, Any] | None:
+        """The picture `[H, W, 3]` of environment 0, or None when it has none (`render_mode` is not 'rgb_array')."""
+        return None
+
+    def close(self) -> None:
+        """Frees processes and windows. Calling it twice is fine."""
+        return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

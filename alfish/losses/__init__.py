@@ -1,0 +1,1 @@
+"""Losses and value targets: pure functions of tensors, time-major."""

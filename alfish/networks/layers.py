@@ -1,0 +1,157 @@
+"""Stacks of layers as single modules: one Python call per torch operation and none per layer.
+
+A stack keeps the parameter dictionaries of its layers at hand. They are the modules' own, so that loading, moving to a
+device, copying and `torch.func.functional_call` are seen; reading them skips the attribute lookup of `nn.Module`,
+which takes 1 us and for a small network adds up to as much as the arithmetic. For the same reason networks keep the
+children that they call every step in a plain tuple as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from alfish.errors import ConfigError
+from alfish.networks.activations import Activation
+from alfish.networks.initializers import Initializer, initialize
+from alfish.specs import BoundedTensorSpec
+
+
+def check_sizes(sizes: Sequence[int] | None, argument: str) -> tuple[int, ...]:
+    """`sizes` as a tuple, empty for None; `(64)` without a comma is the mistake everybody makes."""
+    if isinstance(sizes, int):
+        raise ConfigError(f"{argument} = {sizes}: one entry per layer is expected, a tuple. Write ({sizes},)")
+    if any(not isinstance(size, int) or size < 1 for size in sizes or ()):
+        raise ConfigError(f"{argument} = {sizes}: the sizes of layers are integers of at least 1, e.g. (256, 256)")
+    return tuple(sizes or ())
+
+
+class DenseLayer(NamedTuple):
+    """One fully connected layer: linear, layer normalisation if asked for, activation."""
+
+    size: int
+    activation: Activation
+    initializer: Initializer | None = None
+    layer_norm: bool = False
+
+
+class DenseStack(nn.Module):
+    """Fully connected layers, `[..., input_size]` to `[..., output_size]`."""
+
+    def __init__(self, input_size: int, layers: Sequence[DenseLayer]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList()
+        self.norms = nn.ModuleList()
+        self._steps: list[tuple[dict[str, Any], dict[str, Any] | None, Activation]] = []
+        for layer in layers:
+            linear = nn.Linear(input_size, layer.size)
+            initialize(linear, layer.initializer)
+            self.layers.append(linear)
+            norm = nn.LayerNorm(layer.size) if layer.layer_norm else None
+            if norm is not None:
+                self.norms.append(norm)
+            self._steps.append((linear._parameters, norm._parameters if norm is not None else None, layer.activation))
+            input_size = layer.size
+        self.output_size = input_size
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer, norm, activation in self._steps:
+            x = F.linear(x, layer["weight"], layer["bias"])
+            if norm is not None:
+                x = F.layer_norm(x, x.shape[-1:], norm["weight"], norm["bias"])
+            x = activation(x)
+        return x
+
+
+class OutputLayer(nn.Module):
+    """The linear layer at the end of a network; its output is float32 also under autocast."""
+
+    def __init__(self, input_size: int, output_size: int, initializer: Initializer | None, gain: float) -> None:
+        super().__init__()
+        self.layer = nn.Linear(input_size, output_size)
+        initialize(self.layer, initializer, gain)
+        self._weights: dict[str, Any] = self.layer._parameters
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, self._weights["weight"], self._weights["bias"]).float()
+
+
+class BoundedSquash(nn.Module):
+    """Squashes `[..., size]` into the bounds of an action of `size` elements, where these are finite."""
+
+    center: torch.Tensor
+    scale: torch.Tensor
+    bounded: torch.Tensor
+
+    def __init__(self, spec: BoundedTensorSpec, squash: Activation) -> None:
+        super().__init__()
+        self._squash = squash
+        low, high = (torch.tensor(bound).flatten() for bound in (spec.minimum, spec.maximum))
+        bounded = torch.isfinite(low) & torch.isfinite(high)
+        self.register_buffer("center", torch.where(bounded, (low + high) / 2, 0.0).float(), persistent=False)
+        self.register_buffer("scale", torch.where(bounded, (high - low) / 2, 1.0).float(), persistent=False)
+        self.register_buffer("bounded", bounded, persistent=False)
+        self._all_bounded = bool(bounded.all())
+
+    def forward(self, raw: torch.Tensor) -> torch.Tensor:
+        squashed = torch.addcmul(self.center, self.scale, self._squash(raw))
+        return squashed if self._all_bounded else torch.where(self.bounded, squashed, raw)
+
+
+class ConvStack(nn.Module):
+    """Convolutions over `[..., C, H, W]` or `[..., H, W, C]`, flattened to `[..., output_size]`.
+
+    `params` is one `(filters, kernel, stride[, padding])` per layer; each but the first an integer or a pair.
+    uint8 images become floats in 0..1.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        params: Sequence[Sequence[Any]],
+        activation: Activation,
+        initializer: Initializer | None,
+        channels_last: bool,
+    ) -> None:
+        super().__init__()
+        self._channels_last = channels_last
+        self._activation = activation
+        self.layers = nn.ModuleList()
+        channels, size = (shape[2], shape[:2]) if channels_last else (shape[0], shape[1:])
+        for filters, kernel, stride, *rest in params:
+            padding = rest[0] if rest else 0
+            layer = nn.Conv2d(channels, filters, kernel, stride, padding)
+            pair = (padding, padding) if isinstance(padding, int) else padding
+            size = _convolved(size, layer, pair, f"conv_layer_params {tuple(params)} on an image of shape {shape}")
+            initialize(layer, initializer)
+            self.layers.append(layer)
+            channels = filters
+        self.output_size = channels * size[0] * size[1]
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        leading = image.shape[:-3]
+        x = image.flatten(0, -4) if image.dim() > 4 else image
+        if self._channels_last:
+            x = x.movedim(-1, -3)
+        if not x.is_floating_point():
+            x = x.float() / 255.0
+        for layer in self.layers:
+            x = self._activation(layer(x))
+        return x.reshape(*leading, self.output_size)
+
+
+def _convolved(size: tuple[int, int], layer: nn.Conv2d, padding: tuple[int, int], where: str) -> tuple[int, int]:
+    after = tuple(
+        (length + 2 * added - kernel) // stride + 1
+        for length, kernel, stride, added in zip(size, layer.kernel_size, layer.stride, padding, strict=True)
+    )
+    if min(after) < 1:
+        raise ConfigError(
+            f"{where}: a kernel of {layer.kernel_size[0]}x{layer.kernel_size[1]} does not fit the {size[0]}x{size[1]} "
+            "that is left of the image. Use fewer layers, smaller kernels or strides, or padding"
+        )
+    return after[0], after[1]

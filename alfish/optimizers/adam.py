@@ -1,0 +1,111 @@
+"""Adam and AdamW."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import torch
+from torch import nn
+from torch.optim.adam import adam
+
+from alfish.config.ranges import Range
+from alfish.config.registry import configurable
+from alfish.optimizers.optimizer import LearningRate, Optimizer, State
+
+Beta = Annotated[float, Range(min=0, below=1)]
+
+
+class _AdamFamily(Optimizer):
+    _decoupled_weight_decay: bool
+    _betas: tuple[float, float]
+    _eps: float
+
+    def _new_state(self, parameter: nn.Parameter) -> State:
+        return {
+            "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
+            "exp_avg": torch.zeros_like(parameter, requires_grad=False),
+            "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
+        }
+
+    def _update(
+        self,
+        parameters: Sequence[torch.Tensor],
+        gradients: Sequence[torch.Tensor],
+        states: Sequence[State],
+        lr: float,
+        fused: bool,
+    ) -> None:
+        adam(
+            list(parameters),
+            list(gradients),
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [],
+            [state["step"] for state in states],
+            fused=fused,
+            decoupled_weight_decay=self._decoupled_weight_decay,
+            amsgrad=False,
+            beta1=self._betas[0],
+            beta2=self._betas[1],
+            lr=lr,
+            weight_decay=self._weight_decay,
+            eps=self._eps,
+            maximize=False,
+        )
+
+
+@configurable
+class Adam(_AdamFamily):
+    """Adam (Kingma and Ba, 2015).
+
+    Args:
+        lr: learning rate, a number or a scheduler.
+        gradient_clipping: largest norm of the gradients; None does not clip.
+        clip_by_global_norm: the norm is that of all gradients together; False: each parameter's own.
+        betas: decay rates of the averages of the gradient and of its square.
+        eps: added to the denominator.
+        weight_decay: L2 penalty, added to the gradient.
+    """
+
+    _decoupled_weight_decay = False
+
+    def __init__(
+        self,
+        lr: LearningRate = 1e-3,
+        gradient_clipping: Annotated[float, Range(above=0)] | None = None,
+        clip_by_global_norm: bool = True,
+        betas: tuple[Beta, Beta] = (0.9, 0.999),
+        eps: Annotated[float, Range(above=0)] = 1e-8,
+        weight_decay: Annotated[float, Range(min=0)] = 0.0,
+    ) -> None:
+        super().__init__(lr, gradient_clipping, clip_by_global_norm, weight_decay)
+        self._betas, self._eps = betas, eps
+
+
+@configurable
+class AdamW(_AdamFamily):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
+
+    Args:
+        lr: learning rate, a number or a scheduler.
+        gradient_clipping: largest norm of the gradients; None does not clip.
+        clip_by_global_norm: the norm is that of all gradients together; False: each parameter's own.
+        betas: decay rates of the averages of the gradient and of its square.
+        eps: added to the denominator.
+        weight_decay: share of a parameter that is taken away per step, times the learning rate.
+    """
+
+    _decoupled_weight_decay = True
+
+    def __init__(
+        self,
+        lr: LearningRate = 1e-3,
+        gradient_clipping: Annotated[float, Range(above=0)] | None = None,
+        clip_by_global_norm: bool = True,
+        betas: tuple[Beta, Beta] = (0.9, 0.999),
+        eps: Annotated[float, Range(above=0)] = 1e-8,
+        weight_decay: Annotated[float, Range(min=0)] = 1e-2,
+    ) -> None:
+        super().__init__(lr, gradient_clipping, clip_by_global_norm, weight_decay)
+        self._betas, self._eps = betas, eps

@@ -1,0 +1,175 @@
+"""The optimizer that all others extend: ownership of parameters, clipping, the guard, the checkpoint.
+
+State is kept by parameter name, so that a checkpoint fits whatever the order in which parameters were added.
+Steps go through torch's functional optimizers with their fused kernels: the bookkeeping of `torch.optim.Adam`
+costs more than the arithmetic for the small networks of reinforcement learning.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import torch
+from torch import nn
+
+from alfish.config.ranges import Range
+from alfish.errors import CheckpointError
+from alfish.optimizers.schedulers import Scheduler, as_scheduler
+from alfish.progress import Progress
+
+LearningRate = Annotated[float, Range(min=0)] | Scheduler
+State = dict[str, torch.Tensor]  # of one parameter, e.g. {"step": ..., "exp_avg": ..., "exp_avg_sq": ...}
+
+# Devices for which torch has fused optimizer kernels.
+_FUSED_DEVICES = frozenset({"cpu", "cuda"})
+
+
+class Optimizer(ABC):
+    """Changes the parameters it was given, down their gradients.
+
+    Made without parameters, since a .gin file names an optimizer before there is a network.
+
+    >>> from alfish.optimizers.adam import Adam
+    >>> layer = nn.Linear(2, 1)
+    >>> optimizer = Adam(lr=1e-3, gradient_clipping=0.5)
+    >>> optimizer.add_parameters(dict(layer.named_parameters()))
+    >>> layer(torch.ones(2)).sum().backward()
+    >>> gradient_norm = optimizer.step(Progress())
+    """
+
+    def __init__(
+        self, lr: LearningRate, gradient_clipping: float | None, clip_by_global_norm: bool, weight_decay: float
+    ) -> None:
+        self._lr = as_scheduler(lr)
+        self._gradient_clipping = gradient_clipping
+        self._clip_by_global_norm = clip_by_global_norm
+        self._weight_decay = weight_decay
+        self._parameters: dict[str, nn.Parameter] = {}
+        self._states: dict[str, State] = {}
+
+    @property
+    def named_parameters(self) -> Mapping[str, nn.Parameter]:
+        return self._parameters
+
+    def add_parameters(self, named_parameters: Mapping[str, nn.Parameter]) -> None:
+        """Takes parameters into care; names must be new, and so must the parameters."""
+        known = {id(parameter): name for name, parameter in self._parameters.items()}
+        for name, parameter in named_parameters.items():
+            if name in self._parameters or id(parameter) in known:
+                raise ValueError(f"{self} has {name} already, as {known.get(id(parameter), name)}")
+            known[id(parameter)] = name
+            self._parameters[name] = parameter
+
+    def current_lr(self, progress: Progress) -> float:
+        return self._lr(progress)
+
+    def zero_grad(self) -> None:
+        """Forgets the gradients. A parameter that gets none afterwards is left alone by `step`."""
+        for parameter in self._parameters.values():
+            parameter.grad = None
+
+    def step(self, progress: Progress) -> float:
+        """Changes the parameters; returns the global norm of their gradients before clipping.
+
+        When the norm is not finite, nothing is changed, neither parameters nor optimizer state: the caller decides.
+        """
+        return step_together({"": self}, progress)[""]
+
+    @torch.no_grad()
+    def gradient_norms(self) -> dict[str, float]:
+        """The norm of each parameter's gradient; parameters without gradient are left out."""
+        graded = {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
+        norms = torch.stack(torch._foreach_norm(list(graded.values()))).tolist() if graded else []
+        return dict(zip(graded, norms, strict=True))
+
+    @torch.no_grad()
+    def apply(self, norms: Mapping[str, float], progress: Progress) -> None:
+        """The second half of `step`, given `gradient_norms()`, which must be finite."""
+        if not norms:
+            return
+        parameters = [self._parameters[name] for name in norms]
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        self._clip(gradients, list(norms.values()))
+        states = [self._state(name) for name in norms]
+        fused = parameters[0].device.type in _FUSED_DEVICES
+        self._update(parameters, gradients, states, self._lr(progress), fused)
+
+    @abstractmethod
+    def _update(
+        self,
+        parameters: Sequence[torch.Tensor],
+        gradients: Sequence[torch.Tensor],
+        states: Sequence[State],
+        lr: float,
+        fused: bool,
+    ) -> None:
+        """Changes parameters and states in place."""
+
+    @abstractmethod
+    def _new_state(self, parameter: nn.Parameter) -> State:
+        """The state of a parameter before its first step."""
+
+    def _state(self, name: str) -> State:
+        if name not in self._states:
+            self._states[name] = self._new_state(self._parameters[name])
+        return self._states[name]
+
+    def _clip(self, gradients: list[torch.Tensor], norms: list[float]) -> None:
+        limit = self._gradient_clipping
+        if limit is None:
+            return
+        if self._clip_by_global_norm:
+            norm = global_norm(norms)
+            if norm > limit:
+                torch._foreach_mul_(gradients, limit / norm)
+        elif max(norms) > limit:
+            torch._foreach_mul_(gradients, [min(1.0, limit / norm) if norm else 1.0 for norm in norms])
+
+    def state_dict(self) -> dict[str, dict[str, torch.Tensor]]:
+        """Parameter name to its state; parameters that were never changed have none."""
+        return {name: dict(state) for name, state in self._states.items()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Mapping[str, Any]]) -> None:
+        """The inverse of `state_dict`; the parameters must have been added before."""
+        unknown = [name for name in state_dict if name not in self._parameters]
+        if unknown:
+            raise CheckpointError(
+                f"{self}: the checkpoint has optimizer state for {', '.join(unknown[:6])}, which this optimizer does "
+                "not own. Was the network or the assignment of optimizers changed?"
+            )
+        loaded: dict[str, State] = {}
+        for name, saved in state_dict.items():
+            parameter = self._parameters[name]
+            fresh = self._new_state(parameter)
+            found = {key: tuple(value.shape) for key, value in saved.items()}
+            wanted = {key: tuple(value.shape) for key, value in fresh.items()}
+            if found != wanted:
+                raise CheckpointError(f"{self}: the optimizer state of {name} is {found}, expected {wanted}")
+            loaded[name] = {key: saved[key].to(fresh[key], copy=True) for key in fresh}
+        self._states = loaded
+
+    def __repr__(self) -> str:
+        clipping = "" if self._gradient_clipping is None else f", gradient_clipping={self._gradient_clipping:g}"
+        lr = repr(self._lr) if type(self._lr).__repr__ is not object.__repr__ else type(self._lr).__name__
+        return f"{type(self).__name__}(lr={lr}{clipping})"
+
+
+def global_norm(norms: Sequence[float]) -> float:
+    """The norm of all gradients together, from the norm of each."""
+    return math.hypot(*norms)
+
+
+def step_together(optimizers: Mapping[str, Optimizer], progress: Progress) -> dict[str, float]:
+    """One step of several optimizers, all or none; returns the global gradient norm of each.
+
+    When one norm is not finite, no parameter of any of them changes.
+    """
+    norms = {name: optimizer.gradient_norms() for name, optimizer in optimizers.items()}
+    totals = {name: global_norm(list(each.values())) for name, each in norms.items()}
+    if all(math.isfinite(total) for total in totals.values()):
+        for name, optimizer in optimizers.items():
+            optimizer.apply(norms[name], progress)
+    return totals

@@ -1,0 +1,1 @@
+"""What a run tells about itself: metrics, event files, CSV, the line at the terminal."""

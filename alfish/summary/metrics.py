@@ -1,0 +1,169 @@
+"""Episode metrics, computed over all environments and many steps at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from alfish import nest
+from alfish.types import StepType, TimeStep
+
+Array = npt.NDArray[np.float64]
+
+
+class EpisodeMetrics:
+    """Counts steps and episodes, and averages what happened over the latest episodes.
+
+    Every numeric field of `env_info` is summed over an episode; a name that ends in `@step` is averaged over its
+    steps, one that ends in `@max` gives its largest value. Values that are not finite are left out, so that an
+    environment may report NaN where it has nothing to say. Fields of a FIRST step belong to no episode.
+
+    Args:
+        batch_size: number of environments, B.
+        reward_shape: `()`, or `(R,)` for vector rewards, whose returns are reported one by one.
+        window: number of latest episodes to average over.
+    """
+
+    def __init__(self, batch_size: int, reward_shape: Sequence[int] = (), window: int = 10) -> None:
+        self.env_steps = 0
+        self.episodes = 0
+        self._batch_size = batch_size
+        self._return_names = ["AverageReturn"]
+        if reward_shape:
+            self._return_names = [f"AverageReturn/{i}" for i in range(int(np.prod(reward_shape)))]
+        self._window = window
+        self._windows: dict[str, deque[float]] = {}
+        # Sums of the episode under way, by column; see `_columns`.
+        self._open: dict[str, Array] = {}
+
+    def observe(self, time_step: TimeStep) -> None:
+        """Takes in the next time steps, `[B, ...]` or `[T, B, ...]`, each exactly once and in order."""
+        if time_step.step_type.dim() == 1:
+            time_step = nest.map(lambda leaf: leaf[None], time_step)
+        step_type = _numpy(time_step.step_type).T  # [B, T], environments first: an episode is one stretch of memory
+        stretches = _stretches(step_type)
+        counted = (step_type != StepType.FIRST).ravel()
+        self.env_steps += int(counted.sum())
+        self.episodes += int(stretches.finished.sum())
+        finished: dict[str, Array] = {}
+        for name, column in self._columns(time_step, counted).items():
+            combine = np.maximum if name.endswith("@max") else np.add
+            totals = combine.reduceat(column, stretches.starts)
+            if name in self._open:
+                earlier = self._open[name][stretches.continued_environment]
+                totals[stretches.continued] = combine(totals[stretches.continued], earlier)
+            self._open[name] = totals[stretches.last]
+            self._open[name][stretches.finished[stretches.last]] = -np.inf if combine is np.maximum else 0.0
+            finished[name] = totals[stretches.ended]
+        if len(stretches.ended):
+            self._remember(finished)
+
+    @property
+    def average_return(self) -> float | None:
+        """Mean return of the latest episodes, or of their first component; None before the first episode ended."""
+        return self.results().get(self._return_names[0])
+
+    def latest(self, name: str) -> list[float]:
+        """The values of the latest episodes behind an average, oldest first."""
+        return list(self._windows.get(name, ()))
+
+    def results(self) -> dict[str, float]:
+        """Name to value. Averages appear with the first episode that ended."""
+        counts: dict[str, float] = {"EnvironmentSteps": self.env_steps, "NumberOfEpisodes": self.episodes}
+        averages = {name: float(np.mean(window)) for name, window in self._windows.items() if window}
+        return counts | averages
+
+    def state_dict(self) -> dict[str, Any]:
+        """Numbers, strings, lists and dicts only."""
+        return {
+            "env_steps": self.env_steps,
+            "episodes": self.episodes,
+            "windows": {name: list(window) for name, window in self._windows.items()},
+            "open": {name: column.tolist() for name, column in self._open.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`. With another number of environments, episodes under way are forgotten."""
+        self.env_steps = state["env_steps"]
+        self.episodes = state["episodes"]
+        self._windows = {name: deque(values, maxlen=self._window) for name, values in state["windows"].items()}
+        opened = {name: np.asarray(column, np.float64) for name, column in state["open"].items()}
+        self._open = {name: column for name, column in opened.items() if len(column) == self._batch_size}
+
+    def _columns(self, time_step: TimeStep, counted: npt.NDArray[np.bool_]) -> dict[str, Array]:
+        """What is summed over an episode (or its maximum taken), each `[B * T]`: 0 or -inf where nothing counts."""
+        columns: dict[str, Array] = {"AverageEpisodeLength": counted.astype(np.float64)}
+        reward = _numpy(time_step.reward)
+        rewards = reward.reshape(*reward.shape[:2], -1)
+        for i, name in enumerate(self._return_names):
+            columns[name] = np.where(counted, rewards[..., i].T.ravel(), 0.0)
+        for key, leaf in nest.named_leaves(time_step.env_info).items():
+            value = _numpy(leaf)
+            if value.ndim != 2:
+                continue
+            value = value.T.ravel()
+            valid = counted & np.isfinite(value)
+            name = f"AverageEnvInfo/{key}"
+            columns[name] = np.where(valid, value, -np.inf if key.endswith("@max") else 0.0)
+            columns[f"{name}{_COUNT}"] = valid.astype(np.float64)
+        return columns
+
+    def _remember(self, finished: dict[str, Array]) -> None:
+        for name, totals in finished.items():
+            if name.endswith(_COUNT):
+                continue
+            counts = finished.get(f"{name}{_COUNT}")
+            if counts is not None:
+                totals, counts = totals[counts > 0], counts[counts > 0]
+                if name.endswith("@step"):
+                    totals = totals / counts
+            self._windows.setdefault(name, deque(maxlen=self._window)).extend(totals.tolist())
+
+
+# Marks the column that counts the valid values of another one.
+_COUNT = "#count"
+
+
+@dataclass(frozen=True)
+class _Stretches:
+    """The pieces of episodes in a `[B, T]` block, as indices into its flattened form.
+
+    A piece ends with LAST, before a FIRST, or with the block.
+    """
+
+    starts: npt.NDArray[np.intp]
+    finished: npt.NDArray[np.bool_]  # per piece: it ends with LAST
+    ended: npt.NDArray[np.intp]  # the finished pieces, by the time of their end
+    last: npt.NDArray[np.intp]  # the last piece of each environment
+    continued: npt.NDArray[np.intp]  # pieces that go on with an episode of the block before
+    continued_environment: npt.NDArray[np.intp]
+
+
+def _stretches(step_type: npt.NDArray[Any]) -> _Stretches:
+    batch, length = step_type.shape
+    is_start = step_type == StepType.FIRST
+    is_start[:, 0] = True
+    is_start[:, 1:] |= step_type[:, :-1] == StepType.LAST
+    starts = np.flatnonzero(is_start)
+    ends = np.append(starts[1:], batch * length) - 1
+    flat = step_type.ravel()
+    finished = flat[ends] == StepType.LAST
+    ended = np.flatnonzero(finished)
+    continued = np.flatnonzero((starts % length == 0) & (flat[starts] != StepType.FIRST))
+    return _Stretches(
+        starts=starts,
+        finished=finished,
+        ended=ended[np.argsort(ends[ended] % length, kind="stable")],
+        last=np.flatnonzero(ends % length == length - 1),
+        continued=continued,
+        continued_environment=starts[continued] // length,
+    )
+
+
+def _numpy(tensor: Any) -> npt.NDArray[Any]:
+    return tensor.detach().cpu().numpy()

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from alfish import nest, specs
+from alfish.environments.conversion import Actions, EnvInfo, Observations, leaf_values
+
+Box, Discrete, MultiBinary, MultiDiscrete = (
+    gym.spaces.Box,
+    gym.spaces.Discrete,
+    gym.spaces.MultiBinary,
+    gym.spaces.MultiDiscrete,
+)
+SPACES = {
+    "box": Box(-1.0, 1.0, (3,), np.float32),
+    "box of float64": Box(-1.0, 1.0, (2, 2), np.float64),
+    "scalar box": Box(0.0, 1.0, (), np.float32),
+    "picture": Box(0, 255, (4, 4, 3), np.uint8),
+    "discrete": Discrete(5),
+    "discrete from -2": Discrete(5, start=-2),
+    "multi discrete": MultiDiscrete([2, 3]),
+    "multi binary": MultiBinary(3),
+    "dict": gym.spaces.Dict({"b": Discrete(2), "a": Box(-1.0, 1.0, (2,))}),
+    "tuple": gym.spaces.Tuple((Discrete(2), gym.spaces.Dict({"x": MultiBinary(2)}))),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*Casting input x to numpy array")
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+def test_samples_of_every_space_survive_both_ways(space: gym.Space[Any]) -> None:
+    space.seed(0)
+    samples = [space.sample() for _ in range(3)]
+    observations, actions = Observations(space, 3), Actions(space, 3, clip=True)
+    arrays = observations.arrays()
+    for index, sample in enumerate(samples):
+        assert observations.misfit(sample) == ""
+        observations.write(arrays, index, sample)
+    tensors = observations.tensors(arrays)
+    for tensor, spec in zip(nest.leaves(tensors), nest.leaves(specs.from_space(space)), strict=True):
+        assert tensor.shape == (3, *spec.shape)
+        assert tensor.dtype == spec.dtype
+    for back, sample in zip(actions.each(actions.stored(tensors)), samples, strict=True):
+        assert space.contains(back)
+        for one, other in zip(leaf_values(actions.spec, back), leaf_values(actions.spec, sample), strict=True):
+            assert np.asarray(one).dtype == np.asarray(other).dtype
+            np.testing.assert_array_equal(np.float32(one), np.float32(other))
+
+
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+def test_a_batch_equals_its_rows(space: gym.Space[Any]) -> None:
+    batched = gym.vector.utils.batch_space(space, 3)
+    batched.seed(0)
+    sample = batched.sample()
+    observations, actions = Observations(space, 3), Actions(space, 3, clip=True)
+    arrays = observations.arrays()
+    for index, row in enumerate(gym.vector.utils.iterate(batched, sample)):
+        observations.write(arrays, index, row)
+    tensors = observations.from_batch(sample)
+    expected = nest.leaves(observations.tensors(arrays))
+    assert all(torch.equal(a, b) for a, b in zip(nest.leaves(tensors), expected, strict=True))
+    assert batched.contains(actions.batch(actions.stored(tensors)))
+
+
+def test_dicts_are_read_by_key() -> None:
+    space = gym.spaces.Dict({"a": Discrete(9), "b": Discrete(9)})
+    observations = Observations(space, 1)
+    assert nest.map(int, observations.from_batch({"b": np.array([2]), "a": np.array([1])})) == {"a": 1, "b": 2}
+    assert "KeyError: 'b'" in observations.misfit({"a": 1})
+
+
+def test_env_info_of_a_batch_is_nan_where_the_mask_says_so() -> None:
+    info = EnvInfo(("score", "absent"), 3)
+    arrays = info.from_batch({"score": np.array([1, 2, 3]), "_score": np.array([True, False, True])})
+    np.testing.assert_array_equal(arrays["score"], np.array([1, np.nan, 3], np.float32))
+    assert np.isnan(arrays["absent"]).all()
+    np.testing.assert_array_equal(info.from_batch({"score": np.arange(3)})["score"], np.arange(3, dtype=np.float32))

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+import torch
+from gin.config import config_scope
+
+from alfish import config
+from alfish.config import carry
+from alfish.environments.create import create_environment
+from alfish.environments.sync import SyncEnvironment
+from alfish.environments.vector import VectorEnvironment
+from alfish.environments.wrappers import MaskVelocity
+from alfish.errors import ConfigError
+from tests.environments.scripted import ScriptedEnv, load_scripted
+
+
+def test_defaults() -> None:
+    with create_environment() as env:
+        assert isinstance(env, SyncEnvironment)
+        assert (env.name, env.batch_size, env.exact_resume) == ("CartPole-v1", 1, True)
+        assert env.observation_spec.shape == (4,)
+        assert env.action_spec.num_values == 2
+        assert env.reward_spec.shape == ()
+        assert env.env_info_spec == ()
+
+
+def test_minus_one_is_the_number_of_cpus() -> None:
+    assert create_environment(num_parallel_environments=-1).batch_size == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize("number", [0, -2])
+def test_other_numbers_are_refused(number: int) -> None:
+    with pytest.raises(ConfigError, match=f"num_parallel_environments={number}: must be at least 1"):
+        create_environment(num_parallel_environments=number)
+
+
+def test_fastest_prefers_the_native_form() -> None:
+    assert isinstance(create_environment("CartPole-v1", backend="fastest"), VectorEnvironment)
+    # A wrapper needs single environments.
+    assert isinstance(create_environment("CartPole-v1", backend="fastest", wrappers=[MaskVelocity]), SyncEnvironment)
+    assert isinstance(create_environment("alfish/ValueUnittest-v0", backend="fastest"), SyncEnvironment)
+
+
+def test_a_backend_that_does_not_exist_for_an_environment() -> None:
+    with pytest.raises(ConfigError, match=r"Pendulum-v1 has no such form\. It can run with 'sync', 'process'"):
+        create_environment("Pendulum-v1", backend="vector")
+    with pytest.raises(ConfigError, match="without env_load_fn and wrappers"):
+        create_environment("CartPole-v1", backend="vector", wrappers=[MaskVelocity])
+
+
+def test_options_reach_the_loader_only_when_set() -> None:
+    def load(env_name: str, max_episode_steps: int = 3) -> gym.Env[Any, Any]:
+        return gym.wrappers.TimeLimit(ScriptedEnv([(False, False)] * 9), max_episode_steps)
+
+    def length(**options: Any) -> int:
+        env = create_environment("any", load, **options)
+        env.reset(seed=0)
+        return next(k for k in range(1, 9) if env.step(torch.tensor([0])).is_last())
+
+    assert length() == 3
+    assert length(max_episode_steps=5) == 5
+    with pytest.raises(ConfigError, match=r"create_environment.render_mode is set, but env_load_fn load has no arg"):
+        length(render_mode="human")
+
+
+def test_what_is_no_environment() -> None:
+    with pytest.raises(ConfigError, match=r"env_load_fn returned a int, not a gymnasium\.Env"):
+        create_environment("any", lambda env_name: 3)  # type: ignore[arg-type,return-value]
+
+    def broken(env: Any) -> Any:
+        return None
+
+    with pytest.raises(ConfigError, match="wrappers: broken returned a NoneType"):
+        create_environment(wrappers=[broken])
+
+
+CONFIG = """
+import tests.environments.scripted
+create_environment.env_name = "any"
+create_environment.env_load_fn = @load_scripted
+create_environment.num_parallel_environments = 2
+create_environment.info_keys = ["has_torch"]
+create_environment.wrappers = [@TimeLimit, @short/TimeLimit]
+load_scripted.bonus = 0.5
+play/load_scripted.bonus = 100.0
+TimeLimit.max_episode_steps = 4
+short/TimeLimit.max_episode_steps = 3
+FrameSkip.skip = 2
+"""
+
+
+@pytest.mark.parametrize("backend", ["sync", "process"])
+def test_from_gin(backend: str, tmp_path: Path) -> None:
+    (tmp_path / "toy.gin").write_text(CONFIG)
+    with config.isolated():
+        config.load([str(tmp_path / "toy.gin")], [f"create_environment.backend='{backend}'"])
+        with create_environment() as env:
+            env.reset(seed=0)
+            steps = [env.step(torch.tensor([0, 0])) for _ in range(4)]
+            assert [step.reward.tolist() for step in steps] == [[1.5, 1.5], [2.5, 2.5], [3.5, 3.5], [0, 0]]
+            assert [step.step_type.tolist() for step in steps] == [[1, 1], [1, 1], [2, 2], [0, 0]]
+            # Starting a worker takes a tenth of a second without torch, and seconds with it.
+            assert steps[0].env_info["has_torch"].tolist() == [float(backend == "sync")] * 2
+        used = {(scope, name.rpartition(".")[2], argument) for scope, name, argument in config.operative_keys()}
+        assert ("", "load_scripted", "bonus") in used
+        assert ("short", "TimeLimit", "max_episode_steps") in used
+        assert ("", "TimeLimit", "max_episode_steps") in used
+        assert ("", "FrameSkip", "skip") not in used
+        # The scope of the call holds for what is called in the worker.
+        with config_scope("play"), create_environment() as env:
+            env.reset(seed=0)
+            assert env.step(torch.tensor([0, 0])).reward.tolist() == [101, 101]
+
+
+def test_what_only_workers_use_is_reported_as_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy.gin").write_text(CONFIG)
+    with config.isolated():
+        config.load([str(tmp_path / "toy.gin")], ["create_environment.backend='process'"])
+        merged: list[Any] = []
+        monkeypatch.setattr(carry, "merge_operative", merged.append)
+        create_environment().close()
+        assert len(merged) == 2
+        for keys in merged:
+            names = {name.rpartition(".")[2] for _, name, _ in keys}
+            assert {"load_scripted", "TimeLimit"} <= names
+            assert "FrameSkip" not in names
+
+
+def test_load_scripted_is_plain_outside_gin() -> None:
+    assert load_scripted("any").reset(seed=0)[0].tolist() == [0, 0]
