@@ -30,10 +30,10 @@ config_folders = sorted(
 setup(
     name="alfish",
     version="0.1.0",
-    description="Reinforcement learning configured by gin: one file per run, exact, fast, readable.",
+    description="Reinforcement learning in the style of ALF, configured by gin, on PyTorch and Gymnasium.",
     long_description=Path("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
-    license="Apache-2.0",
+    license_expression="Apache-2.0",
     python_requires=">=3.11",
     packages=[
         *find_packages(include=["alfish", "alfish.*"]),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
+from signal import Signals
 from typing import TYPE_CHECKING
 
 from alfish.config.command import run
-from alfish.config.flags import CommandLine, make_flags, parse_command_line
+from alfish.config.flags import make_flags, parse_command_line
 from alfish.errors import ConfigError
 
 if TYPE_CHECKING:
+    from alfish.algorithms.trainer_config import TrainerConfig
     from alfish.training.results import TrainResult
 
 
@@ -24,23 +26,25 @@ def main(argv: Sequence[str]) -> int:
 
     config = load(files, command.bindings)
     from alfish.algorithms.trainer_config import TrainerConfig
+    from alfish.training.run_folder import new_folder
     from alfish.training.trainer import Trainer
 
     options = TrainerConfig()
-    root_dir = command.root_dir or options.root_dir or _new_folder(config.name)
+    root_dir = command.root_dir or options.root_dir or str(new_folder(Path("runs") / config.name))
     result = Trainer(options, root_dir, strict=command.strict).train()
     if options.verbose:
-        print(closing_words(result, command, files))
-    return 0
+        print(closing_words(result, options))
+    return 128 + Signals[result.stopped_by] if result.stopped_by in Signals.__members__ else 0
 
 
-def closing_words(result: TrainResult, command: CommandLine, files: Sequence[str]) -> str:
+def closing_words(result: TrainResult, options: TrainerConfig) -> str:
     """The result, where it is, and what to do with it."""
     lines = [""]
     if result.evaluation is not None:
         evaluation = result.evaluation
+        which = "final policy" if evaluation.iteration == result.iterations else f"iteration {evaluation.iteration}"
         lines.append(
-            f"final policy: mean return {evaluation.mean_return:.1f} +- {evaluation.std_return:.1f} over "
+            f"{which}: mean return {evaluation.mean_return:.1f} +- {evaluation.std_return:.1f} over "
             f"{len(evaluation.returns)} episodes"
         )
     elif result.mean_return is not None:
@@ -49,16 +53,24 @@ def closing_words(result: TrainResult, command: CommandLine, files: Sequence[str
         f"{result.env_steps:,} environment steps, {result.updates:,} updates, {result.episodes:,} episodes in "
         f"{sum(result.seconds.values()):.0f} s (ended by {result.stopped_by})"
     )
-    again = " ".join(f"--gin_file={file}" for file in files)
+    folder = shlex.quote(result.root_dir)
     lines += [
         f"run folder: {result.root_dir}",
         "",
-        f"  evaluate:  python -m alfish.evaluate --root_dir={result.root_dir} --num_episodes=100",
-        f"  plot:      tensorboard --logdir={result.root_dir}",
-        f"  go on:     python -m alfish.train {again} --root_dir={result.root_dir} "
-        f"TrainerConfig.num_env_steps={2 * result.env_steps}",
+        f"  evaluate:  python -m alfish.evaluate --root_dir={folder} --num_episodes=100",
+        f"  plot:      tensorboard --logdir={folder}",
+        f"  go on:     python -m alfish.train --root_dir={folder} {' '.join(_more(result, options))}".rstrip(),
     ]
     return "\n".join(lines)
+
+
+def _more(result: TrainResult, options: TrainerConfig) -> list[str]:
+    """The bindings that double the budget, if it is used up."""
+    if result.stopped_by != "budget":
+        return []
+    limits = ("num_epochs",) if options.num_epochs is not None else ("num_iterations", "num_env_steps")
+    given = {name: getattr(options, name) for name in limits}
+    return [f"TrainerConfig.{name}={2 * value}" for name, value in given.items() if value]
 
 
 def _files_of_run(root_dir: str | None) -> tuple[str, ...]:
@@ -69,10 +81,6 @@ def _files_of_run(root_dir: str | None) -> tuple[str, ...]:
     raise ConfigError(
         "no config given. Try\n    python -m alfish.train --gin_file=ppo.gin\n`alfish list` shows what there is."
     )
-
-
-def _new_folder(name: str) -> str:
-    return str(Path("runs") / name / time.strftime("%Y-%m-%d_%H-%M-%S"))
 
 
 if __name__ == "__main__":

@@ -77,6 +77,9 @@ class Agent(RLAlgorithm):
     def train_step(self, time_step: TimeStep, state: Nest, rollout_info: Nest) -> AlgStep:
         return self.rl_algorithm.train_step(time_step, state, rollout_info)
 
+    def train_steps(self, time_steps: TimeStep, state: Nest, rollout_info: Nest) -> Nest:
+        return self.rl_algorithm.train_steps(time_steps, state, rollout_info)
+
     def calc_loss(self, info: Nest) -> LossInfo:
         return self.rl_algorithm.calc_loss(info)
 

@@ -88,7 +88,7 @@ class OnPolicyLoop:
         time_steps, infos = nest.map(lambda leaf: leaf[:, order], (sequences.time_step, sequences.rollout_info))
         state = nest.index(sequences.state, order)
         for rows in split_evenly(total, size or self._num_environments):
-            mini_batch, info = nest.map(lambda leaf: leaf[:, rows], (time_steps, infos))
+            mini_batch, info = nest.index((time_steps, infos), (slice(None), rows))
             yield Sequences(mini_batch, info, nest.index(state, rows))
 
     def _check_options(self) -> None:

@@ -60,21 +60,21 @@ class Checkpointer:
         """Saves when the next of `num_checkpoints` moments has come."""
         return self.save() if self._milestones.passed(self._progress.fraction) else None
 
-    def save_best(self) -> Checkpoint:
-        """Saves, and marks it as the best; the best one before is given up, unless it was due anyway."""
+    def save_best(self) -> Checkpoint | None:
+        """As `save`, and marks it as the best; the best one before is given up, unless it was due anyway."""
         given_up = self._best if self._best_is_extra else None
         self._best = self._folder.at(self._progress.iterations)
         self._best_is_extra = not self._milestones.passed(self._progress.fraction)
-        checkpoint = self.save()
-        self._folder.mark_best(checkpoint)
+        saved = self.save()
+        self._folder.mark_best(self._best)
         if given_up is not None:
             self._folder.remove(given_up)
-        return checkpoint
+        return saved
 
-    def save(self) -> Checkpoint:
-        """Saves now, unless this iteration was saved already."""
+    def save(self) -> Checkpoint | None:
+        """Saves now; None when this iteration was saved already."""
         if self._newest is not None and self._newest.iteration == self._progress.iterations:
-            return self._newest
+            return None
         parts = {
             "model": self._algorithm.state_dict(),
             "optimizer": {name: optimizer.state_dict() for name, optimizer in self._optimizers.items()},

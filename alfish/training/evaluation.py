@@ -11,6 +11,7 @@ import torch
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.loading import load
 from alfish.environments.create import create_environment
+from alfish.errors import CheckpointError
 from alfish.seeding import Seeds
 from alfish.training.build import build_algorithm
 from alfish.training.checkpointer import load_model
@@ -32,7 +33,8 @@ def evaluate_run(
     Args:
         root_dir: the run folder.
         num_episodes: how many to play.
-        num_environments: to play them in; None: as many as divide `num_episodes`, up to 16.
+        num_environments: to play them in; None: as many as the run evaluated in, or up to 16, such
+            that each plays equally many.
         which: 'latest', 'best', or an iteration.
         seed: root of the episodes' seeds; None: the run's own.
     """
@@ -41,8 +43,8 @@ def evaluate_run(
     load([str(folder.path / "config.gin")])
     config = TrainerConfig()
     torch.set_num_threads(config.num_threads or 1)
-    seeds = Seeds(folder.read_run()["seed"] if seed is None else seed)
-    count = num_environments or _largest_divisor(num_episodes, _MOST_ENVIRONMENTS)
+    seeds = Seeds(seed if seed is not None else _seed_of(folder))
+    count = num_environments or _suitable_number(num_episodes, config)
     with create_environment(num_parallel_environments=count) as env:
         algorithm = build_algorithm(config, env, seeds)
         load_model(algorithm, checkpoint)
@@ -58,5 +60,15 @@ def evaluate_run(
     }
 
 
-def _largest_divisor(number: int, most: int) -> int:
-    return max(divisor for divisor in range(1, most + 1) if number % divisor == 0)
+def _seed_of(folder: RunFolder) -> int:
+    seed = folder.read_seed()
+    if seed is None:
+        raise CheckpointError(f"{folder.path / 'run.json'} holds no seed; give one with --seed")
+    return seed
+
+
+def _suitable_number(num_episodes: int, config: TrainerConfig) -> int:
+    """As many environments as the run evaluated in, which repeats its episodes, if they can share them evenly."""
+    if config.evaluate and num_episodes % config.num_eval_environments == 0:
+        return config.num_eval_environments
+    return max(number for number in range(1, _MOST_ENVIRONMENTS + 1) if num_episodes % number == 0)

@@ -12,7 +12,6 @@ runs/ppo/2026-11-16_10-00-00/
 from __future__ import annotations
 
 import fcntl
-import itertools
 import json
 import os
 import platform
@@ -106,20 +105,18 @@ class RunFolder:
 
 
 def new_folder(parent: Path) -> Path:
-    """Makes a folder named after the time; runs that start in the same second get one each."""
+    """Makes a folder named after the time. Runs that start in the same second get one each."""
     name = time.strftime("%Y-%m-%d_%H-%M-%S")
-    for number in itertools.count(1):
-        path = parent.expanduser() / (name if number == 1 else f"{name}_{number}")
+    number = 1
+    while True:
+        path = parent / (name if number == 1 else f"{name}_{number}")
         try:
             path.mkdir(parents=True)
+            return path
         except FileExistsError:
-            if not path.is_dir():
-                raise StorageFault(f"cannot make the run folder {path}: a file is in the way") from None
+            number += 1
         except OSError as error:
             raise StorageFault(f"cannot make the run folder {path}: {error.strerror}") from error
-        else:
-            return path
-    raise AssertionError("unreachable")
 
 
 def describe_machine(num_threads: int) -> dict[str, Any]:

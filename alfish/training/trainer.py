@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import torch
 
@@ -19,11 +21,11 @@ from alfish.summary.timers import Timers
 from alfish.training.budget import Budget
 from alfish.training.build import build_algorithm
 from alfish.training.checkpoint import Checkpoint
-from alfish.training.checkpointer import Checkpointer
+from alfish.training.checkpointer import Checkpointer, Stateful
 from alfish.training.hooks import Hooks
 from alfish.training.periodic_evaluation import PeriodicEvaluation
 from alfish.training.results import EpochStats, TrainResult
-from alfish.training.run_folder import RunFolder, describe_machine
+from alfish.training.run_folder import RunFolder, describe_machine, new_folder
 from alfish.training.run_summary import SummarySchedule, make_summary
 from alfish.training.signals import StopSignals
 
@@ -42,43 +44,47 @@ class Trainer:
 
     def __init__(self, config: TrainerConfig | None = None, root_dir: str | None = None, strict: bool = False) -> None:
         self.config = config = config if config is not None else TrainerConfig()
-        self.folder = RunFolder(root_dir or config.root_dir or time.strftime("runs/%Y-%m-%d_%H-%M-%S"))
-        self.folder.open()
-        self.progress = Progress()
-        self.timers = Timers()
-        self.seeds = self._choose_seeds()
-        torch.set_num_threads(config.num_threads or 1)
+        self.folder = RunFolder(root_dir or config.root_dir or new_folder(Path("runs")))
+        with ExitStack() as resources:  # when a part cannot be made, the parts before it are closed
+            self.folder.open()
+            resources.callback(self.folder.close)
+            self.progress = Progress()
+            self.timers = Timers()
+            self.seeds = self._choose_seeds()
+            torch.set_num_threads(config.num_threads or 1)
 
-        self.env = create_environment()
-        self.algorithm = build_algorithm(config, self.env, self.seeds)
-        path = self.folder.path
-        self.summary = make_summary(path / "train", path / "progress.csv", self.progress, config)
-        ownership = self.algorithm.start(self.env, config, self.seeds, self.progress, self.summary, self.timers)
+            self.env = resources.enter_context(create_environment())
+            self.algorithm = build_algorithm(config, self.env, self.seeds)
+            path = self.folder.path
+            self.summary = make_summary(path / "train", path / "progress.csv", self.progress, config)
+            resources.callback(self.summary.close)
+            ownership = self.algorithm.start(self.env, config, self.seeds, self.progress, self.summary, self.timers)
 
-        self._budget = Budget.of(config, self.env.batch_size, self.algorithm.on_policy)
-        self._evaluation = (
-            PeriodicEvaluation(config, self._budget, self.progress, self.seeds, path) if config.evaluate else None
-        )
-        self._summary_schedule = SummarySchedule(config, self._budget, self.progress)
-        self._checkpointer = Checkpointer(
-            self.folder.checkpoints,
-            config,
-            self.algorithm,
-            ownership,
-            self.progress,
-            {"summary": self.summary, **({"evaluation": self._evaluation} if self._evaluation else {})},
-        )
-        self.hooks = Hooks(config.hooks, self.algorithm, config, self.progress)
-        self._console = Console(show_progress=config.show_progress, verbose=config.verbose)
-        self._signals = StopSignals()
-        self._stopped_by: str | None = None
+            self._budget = Budget.of(config, self.env.batch_size, self.algorithm.on_policy)
+            self._summary_schedule = SummarySchedule(config, self._budget, self.progress)
+            parts: dict[str, Stateful] = {"summary": self.summary, "summary_schedule": self._summary_schedule}
+            self._evaluation: PeriodicEvaluation | None = None
+            if config.evaluate:
+                self._evaluation = PeriodicEvaluation(config, self._budget, self.progress, self.seeds, path)
+                resources.callback(self._evaluation.close)
+                parts["evaluation"] = self._evaluation
+            self._checkpointer = Checkpointer(
+                self.folder.checkpoints, config, self.algorithm, ownership, self.progress, self._budget, parts
+            )
+            self.hooks = Hooks(config.hooks, self.algorithm, config, self.progress)
+            self._console = Console(show_progress=config.show_progress, verbose=config.verbose)
+            resources.callback(self._console.close)
+            self._signals = StopSignals()
+            self._stopped_by: str | None = None
 
-        gin_config.report_inoperative(strict)
-        resumed = self._checkpointer.restore()
-        self.progress.fraction = self._budget.fraction(self.progress)
-        self._write_run_files()
-        self._introduce(resumed)
-        self.summary.text("optimizers", ownership.report())
+            gin_config.report_inoperative(strict)
+            resumed = self._checkpointer.restore()
+            self.progress.fraction = self._budget.fraction(self.progress)
+            self._write_run_files()
+            self._introduce(resumed)
+            self.summary.text("optimizers", ownership.report())
+            resources.callback(self._write_end)
+            self._resources = resources.pop_all()
 
     def train(self) -> TrainResult:
         """Trains to the end of the budget, or until the stop condition holds. Ctrl-C saves first."""
@@ -89,24 +95,26 @@ class Trainer:
 
     def __iter__(self) -> Iterator[EpochStats]:
         """Trains; yields after every epoch. Without `num_epochs` the whole run is one."""
-        self.hooks.call("on_train_start")
-        self._console.begin(self.progress)
-        epoch = _Epoch(self)
+        if not self.folder.is_open:
+            raise RuntimeError("this trainer has ended; a new one with its root_dir goes on from the last checkpoint")
         try:
+            self.hooks.call("on_train_start")
+            self._console.begin(self.progress)
+            epoch = _Epoch(self)
             while not self._is_over():
                 self.summary.enabled = self._summary_schedule.next_may_write()
                 self.algorithm.train_iter(self._budget.may_interact(self.progress))
                 self.progress.fraction = self._budget.fraction(self.progress)
                 self._summarize()
                 self._evaluate()
+                self._heed_signals()
                 self._save()
                 self.hooks.call("on_iteration_end")
                 self._console.update(self.progress, self.algorithm.metrics, self.timers)
-                self._heed_signals()
                 if self._budget.epoch_is_over(self.progress) or self._is_over():
                     yield epoch.finish()
                     epoch = _Epoch(self)
-            self._checkpointer.save()
+            self._save()
             self.hooks.call("on_train_end", self.result)
         except NumericFault as fault:
             self._dump(fault)
@@ -137,15 +145,7 @@ class Trainer:
 
     def close(self) -> None:
         """Ends environments and files, and frees the run folder. Calling it twice is fine."""
-        self._console.close()
-        self.summary.close()
-        if self._evaluation is not None:
-            self._evaluation.close()
-        self.env.close()
-        if self.folder.is_open:
-            self._write_operative()
-            self.folder.write_run(state=self._stopped_by or ("done" if self._is_over() else "interrupted"))
-            self.folder.close()
+        self._resources.close()
 
     # Between iterations
 
@@ -180,7 +180,7 @@ class Trainer:
 
     def _save(self) -> None:
         with self.timers("save"):
-            self._announce(self._checkpointer.save_if_due())
+            self._announce(self._checkpointer.save() if self._is_over() else self._checkpointer.save_if_due())
 
     def _announce(self, checkpoint: Checkpoint | None) -> None:
         if checkpoint is not None:
@@ -189,17 +189,21 @@ class Trainer:
     def _heed_signals(self) -> None:
         if self._signals.received is not None:
             self._stopped_by = self._signals.received.name
+            self._console.message(f"{self._stopped_by}: saving at iteration {self.progress.iterations} and leaving")
 
     def _dump(self, fault: NumericFault) -> None:
-        torch.save(nest.named_leaves(nest.detach(fault.batch)), self.folder.path / "nan_dump.pt")
         self._stopped_by = "NumericFault"
+        file = self.folder.path / "nan_dump.pt"
+        with suppress(OSError, RuntimeError):  # a full disk must not hide the fault
+            torch.save(nest.named_leaves(nest.detach(fault.batch)), file)
+            self._console.message(f"what the fault was computed from is in {file}")
 
     # At the start
 
     def _choose_seeds(self) -> Seeds:
         if self.config.random_seed is not None:
             return Seeds(self.config.random_seed)
-        recorded = self.folder.read_run().get("seed")
+        recorded = self.folder.read_seed()
         return Seeds.draw() if recorded is None else Seeds(recorded)
 
     def _write_run_files(self) -> None:
@@ -214,6 +218,10 @@ class Trainer:
             started=time.strftime("%Y-%m-%d %H:%M:%S %z"),
             **describe_machine(torch.get_num_threads()),
         )
+
+    def _write_end(self) -> None:
+        self._write_operative()
+        self.folder.write_run(state=self._stopped_by or ("done" if self._is_over() else "interrupted"))
 
     def _write_operative(self) -> None:
         if gin_config.current() is not None:

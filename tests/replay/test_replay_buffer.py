@@ -76,7 +76,7 @@ def test_clear_keeps_only_the_newest_time_step() -> None:
 
 
 def test_an_unroll_longer_than_the_buffer_is_refused_with_the_length_to_use() -> None:
-    with pytest.raises(ConfigError, match="replay_buffer_length = 4 cannot hold one unroll of 4 steps.*use 5 or more"):
+    with pytest.raises(ConfigError, match=r"replay_buffer_length = 4 cannot hold one unroll of 4 steps.*use 5 or more"):
         filled(4, [4])
 
 
@@ -86,3 +86,9 @@ def test_stored_tensors_have_no_graph() -> None:
     buffer = ReplayBuffer(ENVS, 8, torch.Generator().manual_seed(0))
     buffer.add(data)
     assert not buffer.sample(2, 2).time_step.reward.requires_grad
+
+
+@pytest.mark.parametrize(("lengths", "longest"), [([], 0), ([1], 2), ([2, 1], 4), ([3, 3, 3], 7)])
+def test_it_says_which_sequences_it_can_give(lengths: list[int], longest: int) -> None:
+    buffer = filled(7, lengths)
+    assert [length for length in range(2, 10) if buffer.has_sequences(length)] == list(range(2, longest + 1))

@@ -1,0 +1,1 @@
+"""Algorithms: the contract, the two training loops, one file per algorithm."""

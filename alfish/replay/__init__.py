@@ -1,0 +1,1 @@
+"""Replay: experience kept to learn from again."""

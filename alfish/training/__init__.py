@@ -1,0 +1,1 @@
+"""Training: the trainer, evaluation, checkpoints and the run folder."""
