@@ -25,7 +25,7 @@ venv: $(STAMP)
 $(STAMP): setup.py constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .[dev]
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .[dev,atari,mujoco]
 	touch $(STAMP)
 
 clean:

@@ -25,13 +25,15 @@ def main(argv: Sequence[str]) -> int:
     absl_flags.DEFINE_integer("seed", None, "Of the episodes; the run's own if not given.", flag_values=flags)
     absl_flags.DEFINE_bool("json", False, "End with one JSON object.", flag_values=flags)
     command = parse_command_line(argv, flags)
-    root_dir = command.root_dir or (command.arguments[0] if command.arguments else None)
-    if root_dir is None:
+    folders = [command.root_dir, *command.arguments] if command.root_dir else command.arguments
+    if not folders:
         raise ConfigError("--root_dir is missing: the run folder to evaluate, as alfish.train printed it")
+    if len(folders) > 1:
+        raise ConfigError(f"one run folder at a time, not {' and '.join(folders)}")
 
     from alfish.training.evaluation import evaluate_run
 
-    result = evaluate_run(Path(root_dir), flags.num_episodes, flags.num_environments, flags.checkpoint, flags.seed)
+    result = evaluate_run(Path(folders[0]), flags.num_episodes, flags.num_environments, flags.checkpoint, flags.seed)
     print(
         f"mean return {result['mean_return']:.2f} +- {result['std_return']:.2f} over {result['episodes']} episodes, "
         f"mean length {result['mean_length']:.1f} (checkpoint {result['checkpoint']}, "

@@ -55,6 +55,7 @@ class TimeStep:
     prev_action: Nest
     env_id: torch.Tensor  # int64: the index of the environment
     env_info: Nest = ()  # dict of float32 leaves, always with the same keys
+    untransformed: Nest = ()  # the raw time step, when UntransformedTimeStep keeps it
 
     def is_first(self) -> torch.Tensor:
         return self.step_type == StepType.FIRST

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -108,3 +109,19 @@ def test_answers_at_once_and_without_torch(argv: list[str], limit: float, folder
     assert result.returncode == 0, result.stderr
     # Processor time: the promise is about alfish, not about what else the machine does meanwhile.
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < limit
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    listing = subprocess.Popen(
+        [sys.executable, "-c", "import sys; from alfish import cli; sys.argv[1:] = ['list']; sys.exit(cli.main())"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE_ROOT.parent)},
+    )
+    assert listing.stdout is not None
+    listing.stdout.close()
+    assert listing.stderr is not None
+    errors = listing.stderr.read()
+    listing.wait(timeout=60)
+    assert errors == b""
+    assert listing.returncode == 128 + signal.SIGPIPE

@@ -15,6 +15,7 @@ from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.registry import configurable
 from alfish.environments.environment import Environment
+from alfish.losses.policy_gradient import explained_variance
 from alfish.networks.actor_distribution import ActorDistributionNetwork
 from alfish.networks.network import unroll_network
 from alfish.networks.value import ValueNetwork
@@ -113,6 +114,8 @@ class ActorCriticAlgorithm(RLAlgorithm):
             valid=counts(nest.map(lambda leaf: leaf[:-1], experience.time_step)),
             old_value=values[:-1],
         )
+        if self.debug_summaries:
+            self._summarize(info)
         return replace(experience, rollout_info=info)
 
     def train_step(self, time_step: TimeStep, state: Nest, rollout_info: ActorCriticInfo) -> AlgStep:
@@ -135,6 +138,22 @@ class ActorCriticAlgorithm(RLAlgorithm):
 
     def calc_loss(self, info: ActorCriticInfo) -> LossInfo:
         return self.loss(info, self.progress)
+
+    def _summarize(self, info: ActorCriticInfo) -> None:
+        with self.summary.scope("Debug"):
+            self.summary.scalar(
+                "explained_variance",
+                lambda: explained_variance(info.old_value, info.target, self._per_reward(info.valid)),
+            )
+            self.summary.histogram("advantage", info.advantage)
+            self.summary.histogram("value", info.old_value)
+            for name, leaf in nest.named_leaves(info.action).items():
+                self.summary.histogram(f"action/{name}" if name else "action", leaf)
+
+    def _per_reward(self, rows: torch.Tensor) -> torch.Tensor:
+        """`[T, B]` as wide as the values, which have a column for each element of a vector reward."""
+        shape = self.reward_spec.shape
+        return rows.reshape(*rows.shape, *(1,) * len(shape)).expand(*rows.shape, *shape)
 
     @torch.no_grad()
     def _judge(self, experience: Experience) -> torch.Tensor:

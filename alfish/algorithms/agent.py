@@ -63,6 +63,7 @@ class Agent(RLAlgorithm):
         self.on_policy = rl_algorithm.on_policy
         self.single_update = rl_algorithm.single_update
         self.sequence_length = rl_algorithm.sequence_length
+        self.provides_priority = rl_algorithm.provides_priority
         self.idle_options = rl_algorithm.idle_options
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:

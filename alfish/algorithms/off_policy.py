@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from alfish import nest
+from alfish.algorithms.carry import Carry
 from alfish.algorithms.on_policy import counts, split_evenly
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.algorithms.updater import Updater
 from alfish.environments.environment import Environment
 from alfish.errors import ConfigError
+from alfish.optimizers.schedulers import as_scheduler
 from alfish.replay.replay_buffer import ReplayBuffer
 from alfish.seeding import Seeds
-from alfish.types import Experience, replace
+from alfish.types import BatchInfo, Experience, LossInfo, StepType, TimeStep, replace
 
 if TYPE_CHECKING:
     from alfish.algorithms.rl_algorithm import RLAlgorithm
@@ -24,8 +26,9 @@ if TYPE_CHECKING:
 class OffPolicyLoop:
     """Makes `num_updates_per_train_iter` updates on sampled sequences, each on a fresh draw.
 
-    With `whole_replay_buffer_training` it makes as many shuffled passes over everything stored instead, and with
-    `clear_replay_buffer` the buffer is emptied after them.
+    With `num_updates_per_env_step` their number follows what was collected. With `whole_replay_buffer_training` it
+    makes as many shuffled passes over everything stored instead, and with `clear_replay_buffer` the buffer is emptied
+    after them.
     """
 
     def __init__(
@@ -36,64 +39,133 @@ class OffPolicyLoop:
         self._config = config
         self._num_environments = env.batch_size
         self._length = _sequence_length(algorithm, config)
+        self._num_earlier = algorithm.data_transformer.num_earlier_steps
+        self._check_options()
         self._shuffle = seeds.torch("shuffle")
-        self.replay = ReplayBuffer(env.batch_size, config.replay_buffer_length, seeds.torch("replay"), config.device)
-        if config.unroll_with_grad:
-            raise ConfigError(
-                f"TrainerConfig.unroll_with_grad = True: {type(algorithm).__name__} learns from replay, "
-                "which keeps no graph. Use False."
-            )
-        if config.initial_collect_steps > config.replay_buffer_length * env.batch_size:
-            raise ConfigError(
-                f"TrainerConfig.initial_collect_steps = {config.initial_collect_steps} is more than the buffer can "
-                f"hold: replay_buffer_length = {config.replay_buffer_length} times {env.batch_size} environments"
-            )
-        if self._length > config.replay_buffer_length:
-            raise ConfigError(
-                f"TrainerConfig.replay_buffer_length = {config.replay_buffer_length} never holds a sequence of "
-                f"{self._length} time steps, so nothing would be learned. Use {self._length} or more."
-            )
+        self.replay = ReplayBuffer(
+            env.batch_size,
+            config.replay_buffer_length,
+            seeds.torch("replay"),
+            config.device,
+            prioritized=config.priority_replay,
+            num_earliest_frames_ignored=self._num_earlier,
+        )
+        self._alpha = as_scheduler(config.priority_replay_alpha)
+        self._beta = as_scheduler(config.priority_replay_beta)
+        self._update_carry = Carry()
+        self._env_steps = 0  # that updates were made for
+        self._lost_steps = 0  # of what they brought, a resumed run without its replay has nothing
 
     def train(self, experience: Experience | None) -> None:
         if experience is not None:
             self.replay.add(experience)
-        if self._algorithm.progress.env_steps < self._config.initial_collect_steps:
+        env_steps = self._algorithm.progress.env_steps
+        collected, self._env_steps = env_steps - self._env_steps, env_steps
+        if env_steps - self._lost_steps < self._config.initial_collect_steps or not self.replay.has_sequences(
+            self._length
+        ):
             return
-        if not self.replay.has_sequences(self._length):
-            return
-        for batch in self._batches():
-            algorithm = self._algorithm
-            if not self._config.use_rollout_state:
-                batch = replace(batch, state=())
-            with torch.no_grad():
-                batch = algorithm.preprocess_experience(batch)
-            loss_info = algorithm.compute_loss(batch)
-            self.updater.update(loss_info, counts(nest.map(lambda leaf: leaf[:-1], batch.time_step)), batch)
-            algorithm.after_update()
-            if not algorithm.wants_more_updates(loss_info):
+        for batch in self._batches(self._num_updates(collected)):
+            if not self._update(batch):
                 break
         if self._config.whole_replay_buffer_training and self._config.clear_replay_buffer:
             self.replay.clear()
 
-    def _batches(self) -> Iterator[Experience]:
+    def _update(self, batch: Experience) -> bool:
+        """One optimizer step; whether more are wanted."""
+        algorithm, config = self._algorithm, self._config
+        sampled = batch.batch_info
+        if not config.use_rollout_state:
+            batch = replace(batch, state=())
+        with torch.no_grad():
+            batch = algorithm.data_transformer.transform_experience(batch, self.replay)
+            batch = algorithm.preprocess_experience(batch)
+        loss_info = _weighted(algorithm.compute_loss(batch), sampled)
+        valid = counts(nest.map(lambda leaf: leaf[:-1], batch.time_step))
+        if self.updater.update(loss_info, valid, batch) and config.priority_replay:
+            alpha = self._alpha(algorithm.progress)
+            self.replay.update_priorities(sampled, loss_info.priority.detach(), alpha, config.priority_replay_eps)
+        algorithm.after_update()
+        return algorithm.wants_more_updates(loss_info)
+
+    def _num_updates(self, collected: int) -> int:
+        ratio = self._config.num_updates_per_env_step
+        return self._config.num_updates_per_train_iter if ratio is None else self._update_carry.take(ratio * collected)
+
+    def _batches(self, number: int) -> Iterator[Experience]:
         config, size = self._config, self._config.mini_batch_size or self._num_environments
-        for _ in range(config.num_updates_per_train_iter):
+        for _ in range(number):
             if not config.whole_replay_buffer_training:
                 assert isinstance(size, int)
-                yield self.replay.sample(size, self._length)
+                yield self._sample(size)
                 continue
             envs, starts = self.replay.all_sequences(self._length)
             order = torch.randperm(len(envs), generator=self._shuffle)
             for rows in split_evenly(len(order), len(order) if size == "whole" else size):
                 yield self.replay.get(envs[order[rows]], starts[order[rows]], self._length)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"shuffle": self._shuffle.get_state(), "updater": self.updater.state_dict()}
+    def _sample(self, size: int) -> Experience:
+        if not self._config.priority_replay:
+            return self.replay.sample(size, self._length)
+        beta = self._beta(self._algorithm.progress)
+        return self.replay.sample(size, self._length, beta, self._config.normalize_importance_weights_by_max)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The replay is not in the state: it fills anew."""
+    def _check_options(self) -> None:
+        algorithm, config = self._algorithm, self._config
+        name, capacity = type(algorithm).__name__, config.replay_buffer_length
+        if config.unroll_with_grad:
+            raise ConfigError(
+                f"TrainerConfig.unroll_with_grad = True: {name} learns from replay, which keeps no graph. Use False."
+            )
+        if config.priority_replay and not algorithm.provides_priority:
+            raise ConfigError(f"TrainerConfig.priority_replay = True: {name} gives no priorities. Use False.")
+        if config.initial_collect_steps > capacity * self._num_environments:
+            raise ConfigError(
+                f"TrainerConfig.initial_collect_steps = {config.initial_collect_steps} is more than the buffer can "
+                f"hold: replay_buffer_length = {capacity} times {self._num_environments} environments"
+            )
+        needed = self._length + self._num_earlier
+        if needed > capacity:
+            raise ConfigError(
+                f"TrainerConfig.replay_buffer_length = {capacity} never holds a sequence of {needed} time "
+                f"steps, so nothing would be learned. Use {needed} or more."
+            )
+        algorithm.data_transformer.check_use(on_policy=False, sequence_length=self._length)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "shuffle": self._shuffle.get_state(),
+            "updater": self.updater.state_dict(),
+            "update_carry": self._update_carry.rest,
+            "env_steps": self._env_steps,
+        }
+
+    def load_state_dict(self, state: dict[str, Any], first: TimeStep) -> None:
+        """The replay is apart, see `load_replay`; without it, it fills anew, and training waits for it to."""
         self._shuffle.set_state(state["shuffle"])
         self.updater.load_state_dict(state["updater"])
+        self._update_carry.rest = state["update_carry"]
+        self._env_steps = state["env_steps"]
+        self._first = first
+        self._lost_steps = self._env_steps
+
+    def load_replay(self, state: dict[str, Any]) -> None:
+        """Takes over what was stored. The episodes of then are broken off: new ones begin at `first`."""
+        self.replay.load_state_dict(state)
+        self._lost_steps = 0
+        stored = self.replay.get(torch.arange(self._num_environments), self.replay.newest, 1)
+        last = replace(stored.time_step, step_type=torch.full_like(stored.time_step.step_type, StepType.LAST))
+        first = nest.map(lambda leaf: leaf.unsqueeze(0), self._first)
+        no_action = nest.map(
+            lambda leaf: leaf.new_zeros(1, *leaf.shape[1:]), (stored.action, stored.rollout_info, stored.state)
+        )
+        self.replay.add(Experience(nest.concat([last, first]), *no_action))
+
+
+def _weighted(loss_info: LossInfo, sampled: BatchInfo) -> LossInfo:
+    """The loss of every sequence times its importance weight, where there are any."""
+    weights = sampled.importance_weights
+    return loss_info if isinstance(weights, tuple) else replace(loss_info, loss=loss_info.loss * weights)
 
 
 def _sequence_length(algorithm: RLAlgorithm, config: TrainerConfig) -> int:

@@ -77,7 +77,7 @@ class OnPolicyLoop:
         """The infos of the unroll carry its graph, so nothing is computed again."""
         prepared = self._algorithm.preprocess_experience(experience)
         loss_info = self._algorithm.calc_loss(prepared.rollout_info)
-        self.updater.update(loss_info, counts(nest.map(lambda leaf: leaf[:-1], experience.time_step)), ())
+        self.updater.update(loss_info, counts(nest.map(lambda leaf: leaf[:-1], experience.time_step)), prepared)
         self._algorithm.after_update()
 
     def _mini_batches(self, sequences: Sequences) -> Iterator[Sequences]:
@@ -100,6 +100,8 @@ class OnPolicyLoop:
                 f"{name} is on-policy: it learns from the newest unroll only. Leave "
                 "TrainerConfig.whole_replay_buffer_training and clear_replay_buffer at True."
             )
+        if config.priority_replay or config.num_updates_per_env_step is not None:
+            raise ConfigError(f"{name} is on-policy: priority_replay and num_updates_per_env_step need replay")
         if config.initial_collect_steps:
             raise ConfigError(f"TrainerConfig.initial_collect_steps: {name} is on-policy and has no replay to fill")
         if config.unroll_with_grad and not algorithm.single_update:
@@ -107,7 +109,12 @@ class OnPolicyLoop:
                 f"TrainerConfig.unroll_with_grad = True: {name} makes several updates per unroll, and the graph of "
                 "the unroll serves only one. Use False."
             )
-        if length and config.unroll_length % length:
+        if config.unroll_episodes is not None and length not in (None, 1):
+            raise ConfigError(
+                f"TrainerConfig.mini_batch_length = {length}: episodes have any length, so only 1 or None fits all"
+            )
+        algorithm.data_transformer.check_use(on_policy=True, sequence_length=length or 0)
+        if config.unroll_episodes is None and length and config.unroll_length % length:
             raise ConfigError(
                 f"TrainerConfig.mini_batch_length = {length} does not divide unroll_length = {config.unroll_length}: "
                 "some actions would never be trained on. Use a divisor, or None for whole unrolls."
@@ -116,7 +123,7 @@ class OnPolicyLoop:
     def state_dict(self) -> dict[str, Any]:
         return {"shuffle": self._shuffle.get_state(), "updater": self.updater.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any], first: TimeStep) -> None:
         self._shuffle.set_state(state["shuffle"])
         self.updater.load_state_dict(state["updater"])
 

@@ -13,6 +13,7 @@ from alfish.config.check import check_arguments, fit_arguments
 from alfish.config.problems import ConfigProblems, Problem
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
+from alfish.optimizers.schedulers import Scheduler
 
 Count = Annotated[int, Range(min=0)]
 Positive = Annotated[int, Range(min=1)]
@@ -28,6 +29,8 @@ class TrainerConfig:
             resumed.
         algorithm_ctor: makes the algorithm; called with observation_spec, action_spec, reward_spec, env, config and
             debug_summaries.
+        data_transformer_ctor: what stands between environments and networks, in order: one or a list, each called with
+            observation_spec, e.g. [@FrameStacker, @ImageScaleTransformer]. Metrics show the environments' own rewards.
         random_seed: root of all random streams; None draws one and logs it, and the logged one repeats the run.
         device: where networks live and learn, e.g. 'cpu' or 'cuda'.
         num_threads: torch threads of the learner; None means 1, which is fastest for networks up to a few hundred
@@ -38,12 +41,17 @@ class TrainerConfig:
         num_epochs: instead of `num_iterations` and `num_env_steps`: this many epochs.
         num_steps_per_epoch: environment steps per epoch, rounded up to whole iterations.
         unroll_length: steps per environment and iteration. A fraction is carried over: 2.5 gives 2, 3, 2, 3.
+        unroll_episodes: instead of `unroll_length`: this many whole episodes per iteration, over all environments,
+            equally many from each. Environments that are done early wait; their steps do not count.
         unroll_with_grad: keep the graph of the unroll and learn from it rather than computing it again. For
             algorithms that update once per unroll; the result is the same.
         use_rollout_state: start replayed sequences from the recurrent state stored while unrolling, else from zeros.
         temporally_independent_train_step: train the steps of a sequence as one flat batch; None: when the algorithm
             has no memory.
         initial_collect_steps: environment steps, over all environments, before the first update.
+        random_initial_collect: take uniform random actions during the initial collection.
+        num_updates_per_env_step: instead of `num_updates_per_train_iter`: updates per environment step collected;
+            fractions are carried over.
         num_updates_per_train_iter: passes over the data (whole-buffer training), or optimizer steps (sampling).
         mini_batch_length: length of the trained sequences. Whole-buffer training: in actions, None is the whole
             unroll. Sampling: in time steps, None is what the algorithm needs.
@@ -51,9 +59,15 @@ class TrainerConfig:
         whole_replay_buffer_training: every stored step is used once per pass, shuffled; else sequences are sampled.
         clear_replay_buffer: with whole-buffer training, train on the newest unroll only.
         replay_buffer_length: steps stored per environment.
+        priority_replay: sample sequences in proportion to their priority (Schaul et al. 2016).
+        priority_replay_alpha: exponent of the priorities.
+        priority_replay_beta: exponent of the importance weights.
+        priority_replay_eps: added to a priority before the exponent.
+        normalize_importance_weights_by_max: divide the weights by the largest one of the mini batch.
         nan_policy: what a non-finite loss or gradient does: 'stop' the run, or 'skip' the update. Either way it
             reaches neither the parameters nor a checkpoint.
-        evaluate: evaluate during training, on environments and seeds of its own.
+        evaluate: evaluate during training, on environments and seeds of its own. Bindings in the scope `eval/`, such
+            as `eval/load_atari.clip_reward = False`, hold for these environments only.
         eval_interval: iterations between evaluations.
         num_evals: instead of `eval_interval`: exactly this many, evenly spaced, the last one at the end.
         num_eval_episodes: the first ceil(N / E) episodes of each of the E evaluation environments; -1: one each.
@@ -82,6 +96,7 @@ class TrainerConfig:
     # Run
     root_dir: str = ""
     algorithm_ctor: Callable[..., Any] | None = None
+    data_transformer_ctor: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None
     random_seed: Count | None = None
     device: str = "cpu"
     num_threads: Positive | None = None
@@ -92,18 +107,26 @@ class TrainerConfig:
 
     # Unroll
     unroll_length: Annotated[float, Range(above=0)] = 8
+    unroll_episodes: Positive | None = None
     unroll_with_grad: bool = False
     use_rollout_state: bool = False
     temporally_independent_train_step: bool | None = None
 
     # Updates
     initial_collect_steps: Count = 0
+    random_initial_collect: bool = False
     num_updates_per_train_iter: Positive = 4
+    num_updates_per_env_step: Annotated[float, Range(above=0)] | None = None
     mini_batch_length: Positive | None = None
     mini_batch_size: Positive | Literal["whole"] | None = None
     whole_replay_buffer_training: bool = True
     clear_replay_buffer: bool = True
     replay_buffer_length: Positive = 1024
+    priority_replay: bool = False
+    priority_replay_alpha: Annotated[float, Range(min=0)] | Scheduler = 0.7
+    priority_replay_beta: Annotated[float, Range(min=0)] | Scheduler = 0.4
+    priority_replay_eps: Annotated[float, Range(above=0)] = 1e-6
+    normalize_importance_weights_by_max: bool = False
     nan_policy: Literal["stop", "skip"] = "stop"
 
     # Evaluation
@@ -170,7 +193,7 @@ class TrainerConfig:
         else:
             if self.num_steps_per_epoch is None:
                 problem("num_epochs", "is set without num_steps_per_epoch; set both, or neither")
-            if self.num_env_steps or self.num_iterations != type(self).num_iterations:
+            if self.num_env_steps or self.num_iterations not in (0, type(self).num_iterations):
                 problem(
                     "num_epochs num_iterations num_env_steps",
                     "are two budgets; keep num_epochs, or num_iterations and num_env_steps",
@@ -189,6 +212,25 @@ class TrainerConfig:
             )
         elif self.stop_condition is not None and not self.evaluate:
             problem("stop_condition evaluate", "a stop_condition looks at evaluations: it needs evaluate = True")
+        if self.unroll_episodes is not None and self.unroll_length != type(self).unroll_length:
+            problem("unroll_episodes unroll_length", "are two ways to unroll; keep one")
+        if self.unroll_episodes is not None and self.num_epochs is not None:
+            problem("unroll_episodes num_epochs", "epochs are made of steps; use unroll_length")
+        if self.num_updates_per_env_step is not None:
+            if self.num_updates_per_train_iter != type(self).num_updates_per_train_iter:
+                problem("num_updates_per_env_step num_updates_per_train_iter", "say the same thing twice; keep one")
+            if self.whole_replay_buffer_training:
+                problem(
+                    "num_updates_per_env_step whole_replay_buffer_training",
+                    "a number of updates needs sampling: set whole_replay_buffer_training = False",
+                )
+        if self.priority_replay and self.whole_replay_buffer_training:
+            problem(
+                "priority_replay whole_replay_buffer_training",
+                "priorities matter for sampling: set whole_replay_buffer_training = False",
+            )
+        if self.random_initial_collect and not self.initial_collect_steps:
+            problem("random_initial_collect initial_collect_steps", "random actions for how long? Set both")
         if not self.whole_replay_buffer_training and self.mini_batch_size == "whole":
             problem(
                 "mini_batch_size whole_replay_buffer_training",

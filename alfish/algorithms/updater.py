@@ -39,8 +39,8 @@ class Updater:
         """Mean of the last 100 finite losses."""
         return fmean(self._recent_losses) if self._recent_losses else None
 
-    def update(self, loss_info: LossInfo, weight: torch.Tensor, batch: Nest) -> None:
-        """One step down the gradient.
+    def update(self, loss_info: LossInfo, weight: torch.Tensor, batch: Nest) -> bool:
+        """One step down the gradient; whether it was made.
 
         Args:
             loss_info: `loss` is `[T, B]`; its weighted mean plus `scalar_loss` is minimised.
@@ -51,7 +51,7 @@ class Updater:
         value = loss.item()
         if not isfinite(value):
             self._refuse(f"the loss is {value}: {_culprits(loss_info)}", batch)
-            return
+            return False
         for optimizer in self.ownership.optimizers.values():
             optimizer.zero_grad()
         torch.autograd.backward(loss)
@@ -59,11 +59,12 @@ class Updater:
         for name, norm in norms.items():
             if not isfinite(norm):
                 self._refuse(f"the gradient norm of {name} is {norm} (loss {value:.6g})", batch)
-                return
+                return False
         self._progress.updates += 1
         self._recent_losses.append(value)
         if self._summary.enabled:
             self._summarize(value, loss_info, weight, norms)
+        return True
 
     def _refuse(self, what: str, batch: Nest) -> None:
         if self._config.nan_policy == "stop":

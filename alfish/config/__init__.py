@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from alfish.config.carry import Carried, merge_operative, operative_keys
     from alfish.config.check import check_arguments, fit_arguments
-    from alfish.config.gin_state import clear, current, isolated
+    from alfish.config.gin_state import clear, current, isolated, scope
     from alfish.config.loading import load, read, register_all
     from alfish.config.problems import ConfigProblems, Problem
     from alfish.config.ranges import Range
@@ -40,12 +40,13 @@ __all__ = [
     "read",
     "register_all",
     "report_inoperative",
+    "scope",
 ]
 
 _HOMES = {
     "carry": ("Carried", "merge_operative", "operative_keys"),
     "check": ("check_arguments", "fit_arguments"),
-    "gin_state": ("clear", "current", "isolated"),
+    "gin_state": ("clear", "current", "isolated", "scope"),
     "loading": ("load", "read", "register_all"),
     "problems": ("ConfigProblems", "Problem"),
     "ranges": ("Range",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,12 @@ def run(main: Callable[[Sequence[str]], int | None], argv: Sequence[str] | None 
     """
     try:
         with _log_to_stderr():
-            return main(sys.argv[1:] if argv is None else argv) or 0
+            code = main(sys.argv[1:] if argv is None else argv) or 0
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except AlfishError as error:
         if os.environ.get(DEBUG_VARIABLE) == "1":
             traceback.print_exc()

@@ -188,6 +188,12 @@ def add_worker_values(values: dict[Key, str]) -> None:
     _PROCESS.worker_values.update(values)
 
 
+def scope(name: str) -> contextlib.AbstractContextManager[Any]:
+    """Inside the block, bindings with this scope (`eval/load_atari.clip_reward`) hold, before those without."""
+    scoped: contextlib.AbstractContextManager[Any] = gin.config_scope(name)
+    return scoped
+
+
 @contextlib.contextmanager
 def isolated() -> Iterator[None]:
     """Restores configuration, locks and reports on leaving: for tests and for code that loads another config."""

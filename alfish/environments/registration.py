@@ -6,6 +6,7 @@ import gymnasium as gym
 
 _UNITTEST = "alfish.environments.unittest_envs"
 _PROBE = "alfish.environments.probe_envs"
+_GOAL = "alfish.environments.goal_envs"
 
 _ENTRY_POINTS = {
     "alfish/PolicyUnittest-v0": f"{_UNITTEST}:PolicyUnittestEnv",
@@ -18,6 +19,8 @@ _ENTRY_POINTS = {
     "alfish/DelayedRewardProbe-v0": f"{_PROBE}:DelayedRewardProbe",
     "alfish/ActionRewardProbe-v0": f"{_PROBE}:ActionRewardProbe",
     "alfish/MatchingProbe-v0": f"{_PROBE}:MatchingProbe",
+    "alfish/PointGoal-v0": f"{_GOAL}:PointGoalEnv",
+    "alfish/BitFlipping-v0": f"{_GOAL}:BitFlippingEnv",
 }
 
 for _env_id, _entry_point in _ENTRY_POINTS.items():

@@ -23,13 +23,13 @@ def discounted_return(
     rewards: torch.Tensor, values: torch.Tensor, discounts: torch.Tensor, step_types: torch.Tensor
 ) -> torch.Tensor:
     """`R[t] = rewards[t + 1] + discounts[t + 1] * R[t + 1]`, and `R[T] = values[T]`."""
-    taken = _align(step_types[:-1] != StepType.LAST, values)
+    taken = align(step_types[:-1] != StepType.LAST, values)
     gains = torch.where(taken, rewards[1:], values[:-1])
-    decays = _align(discounts[1:], values) * taken
+    decays = align(discounts[1:], values) * taken
     # The last value enters as one more row, from which nothing comes after.
     gains = torch.cat([gains, values[-1:]])
     decays = torch.cat([decays, torch.zeros_like(decays[-1:])])
-    return _backward_sums(gains, decays)[:-1]
+    return backward_sums(gains, decays)[:-1]
 
 
 @torch.no_grad()
@@ -37,8 +37,8 @@ def one_step_discounted_return(
     rewards: torch.Tensor, values: torch.Tensor, discounts: torch.Tensor, step_types: torch.Tensor
 ) -> torch.Tensor:
     """`rewards[t + 1] + discounts[t + 1] * values[t + 1]`."""
-    taken = _align(step_types[:-1] != StepType.LAST, values)
-    return torch.where(taken, rewards[1:] + _align(discounts[1:], values) * values[1:], values[:-1])
+    taken = align(step_types[:-1] != StepType.LAST, values)
+    return torch.where(taken, rewards[1:] + align(discounts[1:], values) * values[1:], values[:-1])
 
 
 @torch.no_grad()
@@ -50,10 +50,10 @@ def gae(
     `A[t] = delta[t] + discounts[t + 1] * lambda_ * A[t + 1]` with
     `delta[t] = rewards[t + 1] + discounts[t + 1] * values[t + 1] - values[t]`.
     """
-    taken = _align(step_types[:-1] != StepType.LAST, values)
-    decays = _align(discounts[1:], values) * taken
+    taken = align(step_types[:-1] != StepType.LAST, values)
+    decays = align(discounts[1:], values) * taken
     deltas = torch.where(taken, rewards[1:] - values[:-1], 0.0) + decays * values[1:]
-    return _backward_sums(deltas, decays * lambda_)
+    return backward_sums(deltas, decays * lambda_)
 
 
 @torch.no_grad()
@@ -68,12 +68,12 @@ def td_lambda(
     return values[:-1] + gae(rewards, values, discounts, step_types, lambda_)
 
 
-def _align(row: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+def align(row: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """`[T, B]` as `[T, B, 1]` when values are `[T, B, R]`."""
     return row.unsqueeze(-1) if values.dim() > row.dim() else row
 
 
-def _backward_sums(terms: torch.Tensor, decays: torch.Tensor) -> torch.Tensor:
+def backward_sums(terms: torch.Tensor, decays: torch.Tensor) -> torch.Tensor:
     """`y[t] = terms[t] + decays[t] * y[t + 1]`, in log2(T) passes over all of T.
 
     After the pass with stride s, `y[t]` holds the sum over the rows t to t + 2s - 1 and `decays[t]` the weight

@@ -2,110 +2,286 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
+import numpy as np
 import torch
 
 from alfish import nest
-from alfish.errors import ConfigError
+from alfish.config.ranges import Range
+from alfish.config.registry import configurable
+from alfish.errors import CheckpointError, ConfigError
+from alfish.replay.episode_bounds import EpisodeBounds
+from alfish.replay.experience_storage import ExperienceStorage
+from alfish.replay.extent import Extent, Integers, spans
+from alfish.replay.prioritized_sampler import PRIORITY_NBYTES, PrioritizedSampler
+from alfish.replay.storage import flat_rows
+from alfish.replay.uniform_sampler import UniformSampler
 from alfish.types import BatchInfo, Experience, Nest
 
+_LARGEST_IN_CHECKPOINT = 2 * 2**30
 
+
+@configurable
 class ReplayBuffer:
     """Stores `[env, time, ...]`, one copy of everything; the next observation is the next row.
 
     A row is a time step with the action taken there. The newest time step is stored before its action is known, so
-    that every transition can be sampled at once; the next `add` completes its row.
+    that every transition can be sampled at once; the next `add` completes its row. A position is the number of a time
+    step of its environment, counted from 0.
 
     Args:
         num_environments: rings.
         max_length: time steps kept per environment.
-        generator: for sampling.
-        device: where the data live.
+        generator: the stream of random numbers for sampling; on the CPU.
+        device: where sampled data go. Stored data stay in main memory.
+        prioritized: draw in proportion to priorities instead of uniformly.
+        initial_priority: stored priority of data that come before the first update.
+        recent_data_steps: how many of the newest starts of each environment count as recent.
+        recent_data_ratio: part of every batch that is drawn from recent data; 0: none. Not with `prioritized`.
+        num_earliest_frames_ignored: so many of the oldest time steps start no sequence: the frames a frame stack
+            looks back to are gone there.
+        with_replacement: draw every sequence of a uniform batch on its own, instead of spreading the batch evenly
+            over what is stored.
+        enable_checkpoint: checkpoints carry the stored data; None: up to 2 GiB of them.
     """
 
     def __init__(
-        self, num_environments: int, max_length: int, generator: torch.Generator, device: torch.device | str = "cpu"
+        self,
+        num_environments: int,
+        max_length: int,
+        generator: torch.Generator,
+        device: torch.device | str = "cpu",
+        prioritized: bool = False,
+        initial_priority: Annotated[float, Range(above=0)] = 1.0,
+        recent_data_steps: Annotated[int, Range(min=1)] = 1,
+        recent_data_ratio: Annotated[float, Range(min=0, max=1)] = 0.0,
+        num_earliest_frames_ignored: Annotated[int, Range(min=0)] = 0,
+        with_replacement: bool = False,
+        enable_checkpoint: bool | None = None,
     ) -> None:
+        if prioritized and recent_data_ratio > 0:
+            raise ConfigError(
+                f"ReplayBuffer.recent_data_ratio = {recent_data_ratio} with TrainerConfig.priority_replay = True: "
+                "priorities already favour new data, and importance weights would be wrong. Use one of them."
+            )
         self.num_environments = num_environments
         self.max_length = max_length
         self._generator = generator
         self._device = torch.device(device)
-        self._rows: Nest = None  # [env, time, ...], made by the first add
-        self._oldest = 0  # position in time; its place in the ring is the remainder by max_length
-        self._newest = -1  # position of the newest time step; its action is not known yet
+        self._recent_steps = recent_data_steps
+        self._recent_ratio = recent_data_ratio
+        self._enable_checkpoint = enable_checkpoint
+        self._extent = Extent(num_environments, max_length, num_earliest_frames_ignored)
+        self._uniform = UniformSampler(generator, with_replacement)
+        self._prioritized: PrioritizedSampler | None = None
+        if prioritized:
+            self._prioritized = PrioritizedSampler(num_environments, max_length, generator, initial_priority)
+        self._storage = ExperienceStorage(num_environments, max_length, PRIORITY_NBYTES if prioritized else 0)
+        self._bounds: EpisodeBounds | None = None  # made when first asked for
 
     @property
     def num_transitions(self) -> int:
         """Stored transitions over all environments."""
-        return max(0, self._newest - self._oldest) * self.num_environments
+        return int(np.maximum(self._extent.newest - self._extent.oldest, 0).sum())
 
-    def add(self, experience: Experience) -> None:
-        """Appends `T` actions and the time steps around them; the first time step is the newest of the last add."""
+    @property
+    def oldest(self) -> torch.Tensor:
+        """Oldest stored position of every environment."""
+        return torch.from_numpy(self._extent.oldest.copy())
+
+    @property
+    def newest(self) -> torch.Tensor:
+        """Position of the newest time step of every environment; -1: none."""
+        return torch.from_numpy(self._extent.newest.copy())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes set aside for stored data and priorities; the rows only once their layout is known."""
+        priorities = self.num_environments * self.max_length * PRIORITY_NBYTES if self._prioritized else 0
+        return self._storage.nbytes + priorities
+
+    @property
+    def belongs_in_checkpoint(self) -> bool:
+        """Whether a checkpoint should carry `state_dict()`, by `enable_checkpoint` and by how much is stored."""
+        if self._enable_checkpoint is not None:
+            return self._enable_checkpoint
+        filled = (self.num_transitions + self.num_environments) / (self.num_environments * self.max_length)
+        return filled * self._storage.nbytes <= _LARGEST_IN_CHECKPOINT
+
+    def allocate(self, spec: Experience) -> None:
+        """Sets the memory aside, or refuses when there is too little. Otherwise the first `add` does.
+
+        Args:
+            spec: `TensorSpec`s of one row: a time step, its action, rollout info and state.
+        """
+        self._storage.allocate(spec)
+
+    def add(self, experience: Experience, env_ids: torch.Tensor | None = None) -> None:
+        """Appends `T` actions and the time steps around them; the first time step is the newest of the last add.
+
+        Args:
+            experience: `[T + 1, B]` time steps, `[T, B]` actions, infos and states.
+            env_ids: the environments of the columns, `[B]`, each at most once; None: all, in order.
+        """
         length = experience.length
         if length >= self.max_length:
             raise ConfigError(
                 f"TrainerConfig.replay_buffer_length = {self.max_length} cannot hold one unroll of {length} steps and "
                 f"the time step after it: use {length + 1} or more"
             )
-        rows = (experience.action, experience.rollout_info, experience.state)
-        if self._rows is None:
-            self._rows = nest.map(self._allocate, (experience.time_step, rows))
-        start = max(self._newest, 0)
-        time_steps, completed = self._rows
-        self._write(time_steps, experience.time_step, start, length + 1)
-        self._write(completed, rows, start, length)
-        self._newest = start + length
-        self._oldest = max(self._oldest, self._newest - self.max_length + 1)
+        envs = None if env_ids is None else _numbers(env_ids)
+        start = self._extent.newest_of(envs)
+        self._storage.write(experience, start, envs, self._extent.aligned)
+        self._extent.advance(length, envs)
 
     def has_sequences(self, length: int) -> bool:
         """Whether there is at least one sequence of `length` time steps to draw."""
-        return self._starts(length) > 0
+        first, end = self._extent.starts(length)
+        return bool((end > first).any())
 
-    def sample(self, batch_size: int, length: int) -> Experience:
-        """`batch_size` sequences of `length` time steps, uniformly drawn with replacement."""
-        count = self._starts(length)
-        draw = torch.randint(count * self.num_environments, (batch_size,), generator=self._generator)
-        return self.get(draw % self.num_environments, self._oldest + draw // self.num_environments, length)
+    def sample(
+        self, batch_size: int, length: int, beta: float | None = None, normalize_by_max: bool = False
+    ) -> Experience:
+        """`batch_size` sequences of `length` time steps, uniformly drawn or by priority.
+
+        Args:
+            batch_size: B.
+            length: time steps per sequence, one more than its actions.
+            beta: exponent of the importance weights of prioritized replay,
+                `(priority / mean priority) ** -beta`; None: no weights.
+            normalize_by_max: divide the weights by the largest of the batch.
+        """
+        first, end = self._extent.starts(length)
+        if not (end > first).any():
+            raise ConfigError(
+                f"replay holds no sequence of {length} time steps: the fullest environment has "
+                f"{int((self._extent.newest - self._extent.oldest).max()) + 1}, of which the oldest "
+                f"{self._extent.num_ignored} start none. Collect more first (TrainerConfig.initial_collect_steps)."
+            )
+        weights: torch.Tensor | tuple[()] = ()
+        if self._prioritized is not None:
+            env_ids, positions, relative = self._prioritized.draw(first, end, batch_size)
+            if beta is not None:
+                powers = relative**-beta
+                if normalize_by_max:
+                    powers /= powers.max()
+                weights = torch.from_numpy(powers.astype(np.float32)).to(self._device)
+        else:
+            env_ids, positions = self._draw_uniformly(first, end, batch_size)
+        info = BatchInfo(torch.from_numpy(env_ids), torch.from_numpy(positions), weights)
+        return self._gather(env_ids, positions, length, info)
+
+    def update_priorities(self, batch_info: BatchInfo, priority: torch.Tensor, alpha: float, eps: float) -> None:
+        """Gives sampled sequences the stored priority `(priority + eps) ** alpha`, which counts from the next draw on.
+
+        Args:
+            batch_info: of the sampled sequences.
+            priority: `[B]`, at least 0.
+            alpha: exponent; 0: all are equal.
+            eps: added, so that a priority of 0 is still drawn.
+        """
+        if self._prioritized is None:
+            raise ConfigError("this replay has no priorities: build it with ReplayBuffer.prioritized = True")
+        env_ids, positions = _numbers(batch_info.env_ids), _numbers(batch_info.positions)
+        stored = (priority.numpy(force=True).astype(np.float64) + eps) ** alpha
+        self._prioritized.update(env_ids, positions, stored)
 
     def all_sequences(self, length: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Environments and positions of sequences of `length` time steps that hold every action once.
 
         A remainder too short for a sequence is left out at the old end.
         """
-        count = self._starts(length)
-        starts = torch.arange(self._newest - length + 1, self._oldest - 1, 1 - length) if count else torch.arange(0)
-        envs = torch.arange(self.num_environments)
-        return envs.repeat(len(starts)), starts.repeat_interleave(self.num_environments)
+        first, end = self._extent.starts(length)
+        counts = -(-(end - first) // (length - 1))
+        index, env_ids = (np.arange(counts.max())[:, None] < counts).nonzero()
+        return torch.from_numpy(env_ids), torch.from_numpy(end[env_ids] - 1 - index * (length - 1))
+
+    def gather_all(self) -> Experience:
+        """Everything that is stored, in the order of time, `[T + 1, env]`; all environments must hold equally much."""
+        first, end = self._extent.starts(1)
+        if len(set(end - first)) > 1 or not (end > first).all():
+            raise ConfigError(
+                f"the environments hold {(end - first).tolist()} time steps: all at once can be had only when these "
+                "numbers are equal and not 0. Use all_sequences, or add for all environments together."
+            )
+        return self.get(torch.arange(self.num_environments), torch.from_numpy(first), int(end[0] - first[0]))
 
     def get(self, env_ids: torch.Tensor, positions: torch.Tensor, length: int) -> Experience:
         """The sequences of `length` time steps that start at `positions` `[B]`, time-major."""
-        times = positions + torch.arange(length).unsqueeze(1)
-        rows = (env_ids * self.max_length + times % self.max_length).to(self._device)  # [length, B]
-        time_steps, completed = self._rows
-        action, info, state = nest.map(lambda leaf: leaf.flatten(0, 1)[rows[:-1]], completed)
-        return Experience(
-            time_step=nest.map(lambda leaf: leaf.flatten(0, 1)[rows], time_steps),
-            action=action,
-            rollout_info=info,
-            state=state,
-            batch_info=BatchInfo(env_ids=env_ids, positions=positions),
-        )
+        info = BatchInfo(env_ids=env_ids, positions=positions)
+        return self._gather(_numbers(env_ids), _numbers(positions), length, info)
+
+    def get_field(self, path: str, env_ids: torch.Tensor, positions: torch.Tensor) -> Nest:
+        """A part of the stored time steps, e.g. `observation.achieved_goal`, at positions of any shape `[...]`.
+
+        Args:
+            path: which part; fields, keys and indices joined by dots.
+            env_ids: environments; the shape broadcasts with that of `positions`.
+            positions: which time steps; must be stored.
+        """
+        rows = flat_rows(_numbers(env_ids), _numbers(positions), self.max_length)
+        return nest.to_device(self._storage.read(path, rows), self._device)
+
+    def episode_begin(self, env_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Where the episodes of these time steps begin; the oldest stored position when FIRST was overwritten."""
+        return torch.from_numpy(self._episodes().begin(_numbers(env_ids), _numbers(positions)))
+
+    def episode_end(self, env_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Where the episodes of these time steps end; the newest position while an episode goes on."""
+        return torch.from_numpy(self._episodes().end(_numbers(env_ids), _numbers(positions)))
 
     def clear(self) -> None:
-        """Forgets everything but the newest time step."""
-        self._oldest = max(self._newest, 0)
+        """Forgets everything but the newest time step (and the ignored frames before it)."""
+        self._extent.clear()
 
-    def _starts(self, length: int) -> int:
-        """How many positions of one environment can start a sequence of `length` time steps."""
-        return max(0, self._newest - self._oldest + 2 - length)
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors and plain values; rows lie one environment after the other, in the order of time."""
+        stored = spans(self._extent.oldest, self._extent.newest + 1)
+        return {
+            "oldest": self.oldest,
+            "newest": self.newest,
+            "rows": self._storage.state_dict(flat_rows(*stored, self.max_length)),
+            "priorities": self._prioritized.state_dict() if self._prioritized else None,
+            "generator": self._generator.get_state(),
+        }
 
-    def _allocate(self, leaf: torch.Tensor) -> torch.Tensor:
-        shape = (self.num_environments, self.max_length, *leaf.shape[2:])
-        return torch.zeros(shape, dtype=leaf.dtype, device=self._device)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes over what another buffer held. Of a longer one the newest part fits; missing priorities are made."""
+        oldest, newest = state["oldest"].numpy(), state["newest"].numpy()
+        if len(oldest) != self.num_environments:
+            raise CheckpointError(
+                f"the saved replay is of {len(oldest)} environments, this run has {self.num_environments}: "
+                f"set create_environment.num_parallel_environments = {len(oldest)}"
+            )
+        self._extent.restore(oldest, newest)
+        env_ids, positions = spans(oldest, newest + 1)
+        kept = positions >= self._extent.oldest[env_ids]
+        rows = flat_rows(env_ids[kept], positions[kept], self.max_length)
+        self._storage.load_state_dict(state["rows"], torch.from_numpy(kept), rows)
+        self._bounds = None
+        self._generator.set_state(state["generator"])
+        if self._prioritized and state["priorities"]:
+            self._prioritized.load_state_dict(state["priorities"])
 
-    def _write(self, store: Nest, rows: Nest, start: int, length: int) -> None:
-        places = torch.arange(start, start + length, device=self._device) % self.max_length
+    def _draw_uniformly(self, first: Integers, end: Integers, batch_size: int) -> tuple[Integers, Integers]:
+        num_recent = round(self._recent_ratio * batch_size)
+        if not num_recent:
+            return self._uniform.draw(first, end, batch_size)
+        recent = self._uniform.draw(np.maximum(first, end - self._recent_steps), end, num_recent)
+        others = self._uniform.draw(first, end, batch_size - num_recent)
+        return np.concatenate((recent[0], others[0])), np.concatenate((recent[1], others[1]))
 
-        def write(leaf: torch.Tensor, values: torch.Tensor) -> None:
-            leaf[:, places] = values.detach().transpose(0, 1).to(self._device)
+    def _gather(self, env_ids: Integers, positions: Integers, length: int, info: BatchInfo) -> Experience:
+        rows = flat_rows(env_ids, positions + np.arange(length)[:, None], self.max_length)  # [length, B]
+        return self._storage.gather(rows, self._device, info)
 
-        nest.map(write, store, rows)
+    def _episodes(self) -> EpisodeBounds:
+        if self._bounds is None:
+            self._bounds = EpisodeBounds(self._extent, lambda rows: _numbers(self._storage.read("step_type", rows)))
+        return self._bounds
+
+
+def _numbers(values: Any) -> Integers:
+    numbers: Integers = values.numpy(force=True)
+    return numbers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.progress import Progress
@@ -20,7 +20,7 @@ class Budget:
     num_iterations: int  # 0: no limit
     num_env_steps: int  # 0: no limit
     iterations_per_epoch: int  # 0: the whole run is one epoch
-    unroll_length: float
+    unroll_length: float  # inf: as long as the episodes are
     num_environments: int
     on_policy: bool
 
@@ -32,7 +32,8 @@ class Budget:
             steps_per_iteration = config.unroll_length * num_environments
             per_epoch = ceil(config.num_steps_per_epoch / steps_per_iteration - 1e-9)
             iterations, env_steps = config.num_epochs * per_epoch, 0
-        return cls(iterations, env_steps, per_epoch, config.unroll_length, num_environments, on_policy)
+        unroll_length = config.unroll_length if config.unroll_episodes is None else inf
+        return cls(iterations, env_steps, per_epoch, unroll_length, num_environments, on_policy)
 
     def fraction(self, progress: Progress) -> float:
         """How much of the budget is used, 0 to 1."""
@@ -40,8 +41,8 @@ class Budget:
 
     def next_fraction(self, progress: Progress) -> float:
         """The largest fraction that the next iteration can reach."""
-        steps = ceil(self.unroll_length) * self.num_environments
-        return self._fraction(progress.iterations + 1, progress.env_steps + steps)
+        length = inf if self.unroll_length == inf else ceil(self.unroll_length)
+        return self._fraction(progress.iterations + 1, progress.env_steps + length * self.num_environments)
 
     def is_used_up(self, progress: Progress) -> bool:
         return self.fraction(progress) >= 1.0

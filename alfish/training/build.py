@@ -6,6 +6,7 @@ import torch
 
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
+from alfish.algorithms.transformers.sequential import make_data_transformer
 from alfish.config.problems import ConfigProblems, Problem
 from alfish.environments.environment import Environment
 from alfish.errors import ConfigError
@@ -17,8 +18,9 @@ def build_algorithm(config: TrainerConfig, env: Environment, seeds: Seeds) -> RL
     assert config.algorithm_ctor is not None  # TrainerConfig refuses None
     device = _device(config)
     with seeds.fork_torch("init"):
+        transformer = make_data_transformer(config.data_transformer_ctor, env.observation_spec)
         algorithm = config.algorithm_ctor(
-            observation_spec=env.observation_spec,
+            observation_spec=transformer.transformed_observation_spec,
             action_spec=env.action_spec,
             reward_spec=env.reward_spec,
             env=env,
@@ -29,6 +31,7 @@ def build_algorithm(config: TrainerConfig, env: Environment, seeds: Seeds) -> RL
         made = type(algorithm).__name__
         message = f"made a {made}, which is not an RLAlgorithm and cannot drive a run"
         raise ConfigProblems([Problem(("TrainerConfig.algorithm_ctor",), message)])
+    algorithm.data_transformer = transformer
     _refuse_idle_options(algorithm, config)
     _choose_train_step(algorithm, config.temporally_independent_train_step)
     return algorithm.to(device)

@@ -1,6 +1,6 @@
 """Checkpoints: a folder per step, whole or not there at all.
 
-    checkpoints/000100/{model,optimizer,state}.pt + manifest.json
+    checkpoints/000100/{model,optimizer,state,replay}.pt + manifest.json
 
 Everything is written into a folder aside, synced, and renamed; the manifest holds sizes and SHA-256, so damage is
 noticed when loading. Files are loaded with `weights_only=True`, always.
@@ -25,6 +25,7 @@ from torch import nn
 from alfish.errors import CheckpointError, StorageFault
 
 PARTS = ("model", "optimizer", "state")
+REPLAY = "replay"  # large, so that only the newest checkpoint carries it
 _PLAIN = (str, int, float, bool, bytes, type(None), torch.Tensor, nn.Parameter)
 
 _log = logging.getLogger(__name__)
@@ -57,11 +58,15 @@ class Checkpoint:
             raise CheckpointError(f"{file} cannot be loaded safely: {error}") from error
         return loaded
 
+    def has(self, part: str) -> bool:
+        return (self.path / f"{part}.pt").is_file()
+
     def damage(self) -> str | None:
-        """What is wrong with the files; None when all are as the manifest says."""
+        """What is wrong with the files; None when all are as the manifest says. The replay may have been dropped."""
         try:
             for name in {*self.manifest["files"], *(f"{part}.pt" for part in PARTS)}:
-                self._check(name)
+                if name != f"{REPLAY}.pt" or self.has(REPLAY):
+                    self._check(name)
         except CheckpointError as error:
             return str(error)
         return None
@@ -161,6 +166,9 @@ class CheckpointFolder:
             shutil.rmtree(aside, ignore_errors=True)
             cause = error.__context__ if isinstance(error.__context__, OSError) else error
             raise StorageFault(f"cannot save a checkpoint in {self.path}: {cause}") from error
+        for other in self.all():
+            if REPLAY in parts and other.iteration != iteration:
+                (other.path / f"{REPLAY}.pt").unlink(missing_ok=True)
         return Checkpoint(final, iteration)
 
     def mark_best(self, checkpoint: Checkpoint | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -11,7 +12,9 @@ from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.errors import CheckpointError
 from alfish.progress import Progress
 from alfish.training.budget import Budget, Milestones
-from alfish.training.checkpoint import Checkpoint, CheckpointFolder
+from alfish.training.checkpoint import REPLAY, Checkpoint, CheckpointFolder
+
+_log = logging.getLogger(__name__)
 
 
 class Stateful(Protocol):
@@ -85,6 +88,9 @@ class Checkpointer:
                 **{name: part.state_dict() for name, part in self._parts.items()},
             },
         }
+        replay = self._algorithm.replay
+        if replay is not None and replay.belongs_in_checkpoint:
+            parts[REPLAY] = replay.state_dict()
         about = {"env_steps": self._progress.env_steps, "updates": self._progress.updates}
         self._newest = self._folder.save(self._progress.iterations, parts, about)
         return self._newest
@@ -100,6 +106,8 @@ class Checkpointer:
                 raise CheckpointError(f"{checkpoint.path} holds an optimizer {name}, the configuration makes none")
             self._optimizers[name].load_state_dict(state)
         self._restore_state(checkpoint.load("state"))
+        if self._algorithm.replay is not None:
+            self._restore_replay(checkpoint)
         self._newest = checkpoint
         return checkpoint
 
@@ -112,6 +120,12 @@ class Checkpointer:
                 part.load_state_dict(state[name])
         self._milestones.passed(self._progress.fraction)
         self._restore_best(*state["best"])
+
+    def _restore_replay(self, checkpoint: Checkpoint) -> None:
+        if checkpoint.has(REPLAY):
+            self._algorithm.load_replay(checkpoint.load(REPLAY))
+        else:
+            _log.warning("the checkpoint has no replay: it fills anew, the initial collection is made again")
 
     def _restore_best(self, iteration: int | None, is_extra: bool) -> None:
         """A damaged checkpoint, which was not gone on from, may have been marked as the best meanwhile."""

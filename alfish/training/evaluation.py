@@ -10,12 +10,11 @@ import torch
 
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.loading import load
-from alfish.environments.create import create_environment
 from alfish.errors import CheckpointError
 from alfish.seeding import Seeds
 from alfish.training.build import build_algorithm
 from alfish.training.checkpointer import load_model
-from alfish.training.evaluator import Evaluator
+from alfish.training.evaluator import Evaluator, create_eval_environment
 from alfish.training.run_folder import RunFolder
 
 _MOST_ENVIRONMENTS = 16
@@ -45,7 +44,7 @@ def evaluate_run(
     torch.set_num_threads(config.num_threads or 1)
     seeds = Seeds(seed if seed is not None else _seed_of(folder))
     count = num_environments or _suitable_number(num_episodes, config)
-    with create_environment(num_parallel_environments=count) as env:
+    with create_eval_environment(count) as env:
         algorithm = build_algorithm(config, env, seeds)
         load_model(algorithm, checkpoint)
         returns, lengths = Evaluator(env, seeds.child("eval")).evaluate(algorithm, num_episodes)

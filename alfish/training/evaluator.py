@@ -8,9 +8,17 @@ import torch
 
 from alfish import nest, specs
 from alfish.algorithms.rl_algorithm import RLAlgorithm
+from alfish.config.gin_state import scope
+from alfish.environments.create import create_environment
 from alfish.environments.environment import Environment
 from alfish.seeding import Seeds
 from alfish.types import Nest
+
+
+def create_eval_environment(num_environments: int) -> Environment:
+    """Environments to evaluate in: bindings in the scope `eval/` hold for them, and only for them."""
+    with scope("eval"):
+        return create_environment(num_parallel_environments=num_environments)
 
 
 class Evaluator:
@@ -36,8 +44,11 @@ class Evaluator:
         with algorithm.evaluating(self._seeds.torch("action", device=device)):
             time_step = env.reset(seed=self._seeds.integer("env"))
             state: Nest = specs.zeros(algorithm.predict_state_spec, env.batch_size, device=device)
+            transformer = algorithm.data_transformer
+            transformer_state: Nest = specs.zeros(transformer.state_spec, env.batch_size, device=device)
             while not episodes.complete:
                 inputs = nest.to_device(time_step, device)
+                inputs, transformer_state = transformer.transform_timestep(inputs, transformer_state)
                 state = nest.zero_where(inputs.is_first(), state)
                 step = algorithm.predict_step(inputs, state)
                 state = step.state

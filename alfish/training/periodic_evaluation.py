@@ -9,12 +9,11 @@ from typing import Any
 
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
-from alfish.environments.create import create_environment
 from alfish.progress import Progress
 from alfish.seeding import Seeds
 from alfish.summary.metrics import EpisodeMetrics
 from alfish.training.budget import Budget, Milestones
-from alfish.training.evaluator import Evaluator
+from alfish.training.evaluator import Evaluator, create_eval_environment
 from alfish.training.results import EvalResult
 from alfish.training.run_summary import make_summary
 
@@ -32,7 +31,7 @@ class PeriodicEvaluation:
         self._budget = budget
         self._progress = progress
         self._milestones = Milestones(config.num_evals or 0)
-        self._env = create_environment(num_parallel_environments=config.num_eval_environments)
+        self._env = create_eval_environment(config.num_eval_environments)
         self._evaluator = Evaluator(self._env, seeds.child("eval"))
         self._summary = make_summary(folder / "eval", folder / "eval" / "progress.csv", progress, config)
 

@@ -15,16 +15,18 @@ import fcntl
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
 
+import alfish
 from alfish.errors import CheckpointError, StorageFault
 from alfish.training.checkpoint import CheckpointFolder
 
-_PACKAGES = ("alfish", "torch", "gymnasium", "numpy", "gin-config")
+_PACKAGES = ("torch", "gymnasium", "numpy", "gin-config")
 
 
 class RunFolder:
@@ -127,7 +129,8 @@ def describe_machine(num_threads: int) -> dict[str, Any]:
         "platform": platform.platform(),
         "cores": os.cpu_count(),
         "torch_threads": num_threads,
-        "versions": {name: _version(name) for name in _PACKAGES},
+        "versions": {"alfish": alfish.__version__, **{name: _version(name) for name in _PACKAGES}},
+        "git_revision": _git_revision(),
     }
 
 
@@ -136,3 +139,12 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def _git_revision() -> str | None:
+    """Of the repository that the working folder is in; None outside of one."""
+    try:
+        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -56,6 +56,7 @@ def start_run(
             actor_network_ctor=actor,
             value_network_ctor=value,
             optimizer=optimizer if optimizer is not None else SGD(lr=0.1),
+            debug_summaries=config.debug_summaries,
             **({"loss_class": loss_class} if loss_class else {}),
         )
     return started(algorithm, env, config, seed)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from alfish import nest
-from alfish.algorithms.actor_critic import ActorCriticAlgorithm, epsilon_greedy_action
+from alfish.algorithms.actor_critic import epsilon_greedy_action
 from alfish.algorithms.actor_critic_loss import ActorCriticLoss
 from alfish.networks.distributions import Categorical
 from alfish.optimizers.adam import Adam
@@ -26,7 +26,9 @@ def parameters(algorithm: Any) -> torch.Tensor:
 def test_unroll_with_grad_gives_the_same_parameters(recurrent: bool, iterations: int) -> None:
     found = []
     for with_grad in (False, True):
-        algorithm = start_run(unroll_length=10, unroll_with_grad=with_grad, recurrent=recurrent, optimizer=Adam(lr=0.01))
+        algorithm = start_run(
+            unroll_length=10, unroll_with_grad=with_grad, recurrent=recurrent, optimizer=Adam(lr=0.01)
+        )
         before = parameters(algorithm)
         for _ in range(iterations):
             algorithm.train_iter()
@@ -57,7 +59,9 @@ def test_values_judged_afterwards_equal_those_while_acting() -> None:
 
 
 def test_memory_is_carried_from_one_unroll_to_the_next_and_forgotten_at_first() -> None:
-    algorithm = start_run(env_name="alfish/RNNPolicyUnittest-v0", env_kwargs={"gap": 3}, unroll_length=2, recurrent=True)
+    algorithm = start_run(
+        env_name="alfish/RNNPolicyUnittest-v0", env_kwargs={"gap": 3}, unroll_length=2, recurrent=True
+    )
     first, second = algorithm.unroll(2), algorithm.unroll(2)
     assert torch.equal(nest.leaves(second.state)[0][0], nest.leaves(first.final_state)[0])
     assert nest.leaves(second.state)[0][0].abs().sum() > 0
@@ -117,8 +121,6 @@ def test_learns_that_time_limits_bootstrap_and_real_ends_do_not(truncates: bool,
     experience: Experience = algorithm.unroll(8)
     values = algorithm._judge(experience)[experience.time_step.is_first()]
     assert values.mean().item() == pytest.approx(expected, rel=0.02)
-
-
 
 
 def test_mixed_actions_are_learned() -> None:

@@ -24,7 +24,7 @@ class OneStepQ(RLAlgorithm):
 
     def __init__(self, env: Any, config: TrainerConfig) -> None:
         super().__init__(env.observation_spec, env.action_spec, env.reward_spec, config, optimizer=Adam(lr=0.05))
-        self.net = nn.Linear(1, 2)
+        self.net = nn.Linear(env.observation_spec.shape[0], 2)
         self.batches: list[Experience] = []
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
@@ -41,12 +41,16 @@ class OneStepQ(RLAlgorithm):
 
 def start(env_name: str = "alfish/ActionRewardProbe-v0", num_environments: int = 4, **options: Any) -> Any:
     env = create_environment(env_name, num_parallel_environments=num_environments)
-    config = TrainerConfig(algorithm_ctor=OneStepQ, **{"unroll_length": 2, **options})
+    if "unroll_episodes" not in options:
+        options.setdefault("unroll_length", 2)
+    config = TrainerConfig(algorithm_ctor=OneStepQ, **options)
     return started(OneStepQ(env, config), env, config)
 
 
 def test_sampled_updates_each_draw_anew() -> None:
-    algorithm = start(whole_replay_buffer_training=False, mini_batch_size=64, num_updates_per_train_iter=3, unroll_length=20)
+    algorithm = start(
+        whole_replay_buffer_training=False, mini_batch_size=64, num_updates_per_train_iter=3, unroll_length=20
+    )
     algorithm.train_iter()
     assert algorithm.progress.updates == 3
     drawn = [batch.batch_info.positions for batch in algorithm.batches]
@@ -115,3 +119,70 @@ def test_ignored_actions_have_no_weight() -> None:
 def test_options_that_cannot_work_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         start(**options)
+
+
+def test_updates_per_env_step_are_exact_over_a_thousand_iterations() -> None:
+    algorithm = start(
+        env_name="alfish/ValueUnittest-v0",
+        whole_replay_buffer_training=False,
+        mini_batch_size=2,
+        num_updates_per_env_step=0.125,
+        unroll_length=1,
+    )
+    algorithm._env.step = _endless(algorithm)
+    for _ in range(1000):
+        algorithm.train_iter()
+    assert algorithm.progress.env_steps == 4000
+    assert algorithm.progress.updates == 500
+
+
+def _endless(algorithm: Any) -> Any:
+    """A step whose result is never FIRST or LAST, so that all steps count."""
+    template = algorithm._time_step
+    step_type = torch.ones_like(template.step_type)
+    return lambda action: TimeStep(**{**vars(template), "step_type": step_type})
+
+
+def test_steps_before_the_first_update_earn_no_updates() -> None:
+    algorithm = start(
+        whole_replay_buffer_training=False, mini_batch_size=2, num_updates_per_env_step=1, initial_collect_steps=12
+    )
+    updates = []
+    for _ in range(4):
+        algorithm.train_iter()
+        updates.append(algorithm.progress.updates)
+    assert updates == [0, 0, 4, 8]
+
+
+def assert_no_episode_is_glued_to_the_next(algorithm: Any) -> None:
+    stored = algorithm.replay.gather_all().time_step
+    assert stored.is_last()[:-1][stored.is_first()[1:]].all()
+    assert stored.is_first()[1:].any()
+
+
+def test_whole_episodes_are_stored_with_their_ends() -> None:
+    algorithm = start("CartPole-v1", whole_replay_buffer_training=False, unroll_episodes=6, mini_batch_size=8)
+    for _ in range(3):
+        algorithm.train_iter()
+    assert_no_episode_is_glued_to_the_next(algorithm)
+    stored = algorithm.replay.gather_all().time_step
+    assert (stored.is_last() & (stored.discount == 0)).sum() >= 18
+    assert algorithm.progress.episodes == 18
+
+
+@pytest.mark.parametrize(("with_replay", "updates"), [(True, 4), (False, 0)])
+def test_a_resumed_run_goes_on_from_its_replay_or_collects_again(with_replay: bool, updates: int) -> None:
+    options = {"whole_replay_buffer_training": False, "mini_batch_size": 8, "initial_collect_steps": 40}
+    before = start("CartPole-v1", unroll_length=15, **options)
+    before.train_iter()
+    after = start("CartPole-v1", unroll_length=2, **options)
+    after.progress.load_state_dict(before.progress.state_dict())
+    after.load_run_state(before.run_state())
+    if with_replay:
+        after.load_replay(before.replay.state_dict())
+        assert after.replay.num_transitions == before.replay.num_transitions + 4  # from the broken-off end to FIRST
+    stored = after.progress.updates
+    after.train_iter()
+    assert after.progress.updates - stored == updates
+    if with_replay:
+        assert_no_episode_is_glued_to_the_next(after)

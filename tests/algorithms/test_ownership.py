@@ -41,7 +41,9 @@ def test_the_nearest_optimizer_wins() -> None:
 
 
 def test_a_parameter_without_owner_is_an_error_that_shows_the_line_to_add() -> None:
-    with pytest.raises(ConfigError, match=r"(?s)no optimizer owns layer\.weight, layer\.bias.*Part\.optimizer = @Adam\(\)"):
+    with pytest.raises(
+        ConfigError, match=r"(?s)no optimizer owns layer\.weight, layer\.bias.*Part\.optimizer = @Adam\(\)"
+    ):
         assign_optimizers(Part())
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
+import gymnasium as gym
+import numpy as np
 import pytest
 import torch
 
@@ -71,6 +74,64 @@ def test_the_updates_end_when_the_policy_has_moved_far_enough() -> None:
         counts[limit] = algorithm.progress.updates
     assert counts[None] == 16
     assert 1 <= counts[1e-6] < 16
+
+
+class Forbidden(gym.Env[Any, Any]):
+    """Four actions, of which two, other ones at every step, are forbidden; an error tells when one is taken."""
+
+    observation_space = gym.spaces.Dict(
+        {
+            "observation": gym.spaces.Box(0.0, 1.0, (4,), np.float32),
+            "action_mask": gym.spaces.Box(0, 1, (4,), np.int64),
+        }
+    )
+    action_space = gym.spaces.Discrete(4)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._time = 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self._mask[action] == 1, "a forbidden action"
+        self._time += 1
+        best = int(np.flatnonzero(self._mask)[-1])
+        return self._observe(), float(action == best), self._time == 10, False, {}
+
+    def _observe(self) -> Any:
+        self._mask = np.zeros(4, np.int64)
+        self._mask[self.np_random.permutation(4)[:2]] = 1
+        return {"observation": self._mask.astype(np.float32), "action_mask": self._mask}
+
+
+def test_forbidden_actions_are_never_taken_and_the_rest_is_learned() -> None:
+    gym.register("ForbiddenActions-v0", Forbidden)
+    try:
+        algorithm = start_run(
+            PPOAlgorithm,
+            env_name="ForbiddenActions-v0",
+            num_environments=16,
+            unroll_length=32,
+            mini_batch_length=1,
+            mini_batch_size=128,
+            optimizer=Adam(lr=0.01),
+            loss_class=partial(PPOLoss, gamma=0.0),
+        )
+    finally:
+        gym.registry.pop("ForbiddenActions-v0")
+    for _ in range(30):
+        algorithm.train_iter()
+    assert algorithm.metrics.average_return > 9.5
+
+
+def test_debug_summaries_tell_more() -> None:
+    tags = {}
+    for debug in (False, True):
+        algorithm = start_run(PPOAlgorithm, unroll_length=8, debug_summaries=debug)
+        algorithm.summary.enabled = True
+        algorithm.train_iter()
+        tags[debug] = set(algorithm.summary._histograms) | set(algorithm.summary.write())
+    assert tags[True] - tags[False] == {"Debug/explained_variance", "Debug/advantage", "Debug/value", "Debug/action"}
 
 
 def test_old_log_probabilities_are_those_of_the_acting_policy() -> None:

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent.parent / "configs"
 CONFIGS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.gin"))
 RUNNABLE = [name for name in CONFIGS if not name.startswith("base/")]
 TINY = (
+    "create_environment.max_episode_steps=30",
     "TrainerConfig.num_iterations=2",
     "TrainerConfig.num_env_steps=0",
     "TrainerConfig.num_updates_per_train_iter=1",
@@ -32,6 +33,8 @@ def tiny(name: str) -> list[str]:
     overrides = [
         line for line in TINY if "num_updates" not in line or "num_updates_per_train_iter" in options.non_default()
     ]
+    if options.initial_collect_steps:
+        overrides.append("TrainerConfig.initial_collect_steps=8")
     length = options.mini_batch_length or 1
     return [*overrides, f"TrainerConfig.unroll_length={length * max(1, 16 // length)}"]
 
@@ -49,6 +52,7 @@ def test_it_begins_with_what_it_is_and_what_to_expect(name: str) -> None:
 
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_it_trains(name: str, tmp_path: Path) -> None:
+    pytest.importorskip({"atari": "ale_py", "mujoco": "mujoco"}.get(name.partition("/")[0], "gymnasium"))
     alfish.load_config([name], tiny(name))
     trainer = Trainer(root_dir=str(tmp_path / "run"), strict=True)
     before = {key: value.clone() for key, value in trainer.algorithm.state_dict().items()}

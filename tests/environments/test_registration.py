@@ -11,7 +11,7 @@ IDS = [env_id for env_id in gym.registry if env_id.startswith("alfish/")]
 
 def test_all_are_registered() -> None:
     assert registration.__name__
-    assert len(IDS) == 10
+    assert len(IDS) == 12
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

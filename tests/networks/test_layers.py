@@ -8,7 +8,15 @@ import torch
 from torch.func import functional_call
 
 from alfish.errors import ConfigError
-from alfish.networks.layers import BoundedSquash, ConvStack, DenseLayer, DenseStack, OutputLayer, check_sizes
+from alfish.networks.layers import (
+    BoundedSquash,
+    ConvStack,
+    DenseLayer,
+    DenseStack,
+    OutputLayer,
+    batched_linear,
+    check_sizes,
+)
 from alfish.specs import BoundedTensorSpec
 
 
@@ -98,3 +106,10 @@ def test_bounded_squash_leaves_unbounded_elements_alone() -> None:
     raw = torch.tensor([[0.0, 0.0, 7.0], [100.0, -100.0, -7.0]])
     squashed = BoundedSquash(spec, torch.tanh)(raw)
     torch.testing.assert_close(squashed, torch.tensor([[0.0, 5.0, 7.0], [2.0, 0.0, -7.0]]))
+
+
+@pytest.mark.parametrize("leading", [(5,), (4, 5)])
+def test_batched_linear_is_several_linear_layers(leading: tuple[int, ...]) -> None:
+    x, weight, bias = torch.randn(3, *leading, 6), torch.randn(3, 2, 6), torch.randn(3, 2)
+    expected = torch.stack([torch.nn.functional.linear(*each) for each in zip(x, weight, bias, strict=True)])
+    torch.testing.assert_close(batched_linear(x, weight, bias), expected)

@@ -63,6 +63,9 @@ def test_the_next_iteration_cannot_come_further_than_said():
     # 2.5 steps are sometimes 3, in each of 4 environments.
     assert budget(num_iterations=0, num_env_steps=100, unroll_length=2.5).next_fraction(at(3, 20)) == 0.32
     assert budget(num_iterations=10).next_fraction(at(3)) == 0.4
+    # Nobody knows how long an episode is.
+    assert budget(num_iterations=0, num_env_steps=100, unroll_episodes=2).next_fraction(at(3, 20)) == 1.0
+    assert budget(num_iterations=10, unroll_episodes=2).next_fraction(at(3)) == 0.4
 
 
 @pytest.mark.parametrize("total", [1, 7, 10, 100, 333])

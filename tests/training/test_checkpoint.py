@@ -113,7 +113,7 @@ def test_the_best_moves_and_may_be_unknown(checkpoints):
         checkpoints.mark_best(checkpoints.save(iteration, parts(float(iteration)), {}))
     assert torch.equal(checkpoints.find("best").load("model")["weight"], torch.full((8,), 10.0))
     checkpoints.mark_best(None)
-    with pytest.raises(CheckpointError, match="has no best checkpoint: the run was not evaluated. Use 'latest'"):
+    with pytest.raises(CheckpointError, match=r"has no best checkpoint: the run was not evaluated\. Use 'latest'"):
         checkpoints.find("best")
 
 
@@ -187,7 +187,7 @@ def test_everything_that_is_allowed_can_be_loaded(checkpoints):
 
 def test_a_place_that_cannot_be_written_is_a_storage_fault(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageFault, match="cannot save a checkpoint in .*file"):
+    with pytest.raises(StorageFault, match=r"cannot save a checkpoint in .*file"):
         CheckpointFolder(tmp_path / "file").save(1, parts(), {})
 
 

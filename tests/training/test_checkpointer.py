@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import gin
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 from alfish.errors import CheckpointError
 from alfish.training.checkpoint import CheckpointFolder
-from tests.training.tiny import ENDLESS, bind, make, saved, train, weights
+from tests.training.tiny import ENDLESS, EVERY_ITERATION, bind, make, saved, train, weights
 
 SCORES = {"score_fn": lambda result: SEQUENCE[result.iteration - 1]}
 SEQUENCE = [1.0, 3.0, 2.0, 5.0, 4.0, 0.0, 6.0, 0.0]
@@ -43,35 +44,31 @@ def test_a_resumed_run_saves_as_often_as_one_that_was_not_stopped():
 
 def test_the_best_checkpoint_is_kept_and_the_one_before_given_up():
     bind()
-    trainer = make(num_iterations=8, num_checkpoints=0, evaluate=True, eval_interval=1, num_eval_episodes=1, **SCORES)
     found = []
-    trainer.hooks._methods["on_iteration_end"].append(lambda context: found.append((saved(), best())))
-    trainer.train()
+    hook = SimpleNamespace(on_iteration_end=lambda context: found.append((saved(), best())))
+    train(num_iterations=8, num_checkpoints=0, hooks=[hook], **EVERY_ITERATION, **SCORES)
     assert found == [([1], 1), ([2], 2), ([2], 2), ([4], 4), ([4], 4), ([4], 4), ([7], 7), ([7, 8], 7)]
 
 
 def test_a_best_checkpoint_that_was_due_anyway_is_not_given_up():
     bind()
-    train(num_iterations=8, num_checkpoints=4, evaluate=True, eval_interval=1, num_eval_episodes=1, **SCORES)
+    train(num_iterations=8, num_checkpoints=4, **EVERY_ITERATION, **SCORES)
     assert saved() == [2, 4, 6, 7, 8]
     assert best() == 7
 
 
 def test_the_best_checkpoint_holds_the_parameters_that_were_evaluated():
     bind()
-    trainer = make(num_iterations=8, num_checkpoints=0, evaluate=True, eval_interval=1, num_eval_episodes=1, **SCORES)
     seen = {}
-    trainer.hooks._methods["on_eval_end"].append(
-        lambda context: seen.update({context.progress.iterations: weights(trainer)})
-    )
-    trainer.train()
+    hook = SimpleNamespace(on_eval_end=lambda context: seen.update({context.result.iteration: weights(context)}))
+    train(num_iterations=8, num_checkpoints=0, hooks=[hook], **EVERY_ITERATION, **SCORES)
     model = CheckpointFolder(Path("run/checkpoints")).find("best").load("model")
     assert torch.equal(torch.cat([tensor.flatten() for tensor in model.values()]), seen[7])
 
 
 def test_the_best_score_survives_a_resume():
     bind()
-    options = {"num_checkpoints": 0, "evaluate": True, "eval_interval": 1, "num_eval_episodes": 1, **SCORES}
+    options = {"num_checkpoints": 0, **EVERY_ITERATION, **SCORES}
     train(num_iterations=4, **options)
     assert best() == 4
     trainer = train(num_iterations=6, **options)
@@ -83,14 +80,14 @@ def test_the_best_score_survives_a_resume():
 
 def test_without_keep_best_there_is_none():
     bind()
-    train(num_checkpoints=1, evaluate=True, eval_interval=1, num_eval_episodes=1, keep_best=False)
+    train(num_checkpoints=1, **EVERY_ITERATION, keep_best=False)
     assert saved() == [4]
     assert not Path("run/checkpoints/best").exists()
 
 
 def test_a_damaged_best_checkpoint_is_not_the_best_any_more():
     bind()
-    options = {"num_checkpoints": 4, "evaluate": True, "eval_interval": 1, "num_eval_episodes": 1, **SCORES}
+    options = {"num_checkpoints": 4, **EVERY_ITERATION, **SCORES}
     train(num_iterations=4, **options)
     Path("run/checkpoints/000004/model.pt").write_bytes(b"")
     trainer = make(num_iterations=4, **options)

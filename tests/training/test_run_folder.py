@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
+import alfish
 from alfish.errors import CheckpointError, StorageFault
 from alfish.training.run_folder import RunFolder, describe_machine, new_folder
 
@@ -91,4 +93,17 @@ def test_what_a_result_depends_on_is_described():
     facts = describe_machine(num_threads=3)
     assert facts["torch_threads"] == 3
     assert facts["versions"]["torch"].startswith("2.")
+    assert facts["versions"]["alfish"] == alfish.__version__
     assert json.loads(json.dumps(facts)) == facts
+
+
+def test_the_git_revision_is_that_of_the_working_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert describe_machine(1)["git_revision"] is None
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    revision = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert describe_machine(1)["git_revision"] == revision
+    monkeypatch.setenv("PATH", "")
+    assert describe_machine(1)["git_revision"] is None

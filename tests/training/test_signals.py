@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -47,7 +48,7 @@ def test_a_second_signal_of_the_other_kind_acts_as_usual_too(handled):
 
 def test_handlers_are_restored_afterwards(handled):
     before = [signal.getsignal(kind) for kind in KINDS]
-    with pytest.raises(ValueError, match="trouble"), StopSignals():
+    with contextlib.suppress(ValueError), StopSignals():
         assert [signal.getsignal(kind) for kind in KINDS] != before
         raise ValueError("trouble")
     assert [signal.getsignal(kind) for kind in KINDS] == before

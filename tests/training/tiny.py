@@ -15,6 +15,7 @@ from alfish.algorithms.actor_critic import ActorCriticAlgorithm
 from alfish.algorithms.ppo import PPOAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.loading import register_all
+from alfish.training.hooks import Context
 from alfish.training.trainer import Trainer
 
 TINY = """
@@ -39,6 +40,7 @@ OPTIONS = {
     "show_progress": False,
     "verbose": False,
 }
+EVERY_ITERATION = {"evaluate": True, "eval_interval": 1, "num_eval_episodes": 1}
 ALGORITHMS = {"ppo": {}, "a2c": {"algorithm_ctor": ActorCriticAlgorithm, "num_updates_per_train_iter": 4}}
 
 
@@ -62,8 +64,9 @@ def train(root_dir: str | Path = "run", **options: Any) -> Trainer:
     return trainer
 
 
-def weights(trainer: Trainer) -> torch.Tensor:
-    return torch.nn.utils.parameters_to_vector(trainer.algorithm.parameters()).detach()
+def weights(trainer: Trainer | Context) -> torch.Tensor:
+    """A copy of all parameters."""
+    return torch.nn.utils.parameters_to_vector(trainer.algorithm.parameters()).detach().clone()
 
 
 def rows(path: str | Path) -> list[dict[str, str]]:

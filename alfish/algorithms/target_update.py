@@ -1,0 +1,53 @@
+"""Target networks: slow copies of the networks that are trained (Mnih et al. 2015, Lillicrap et al. 2016)."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+class TargetUpdater(nn.Module):
+    """Moves the parameters of a target network towards those of its source.
+
+    `target = (1 - tau) * target + tau * source` at every `period`-th step. Starts the target equal to the source and
+    without gradient. Buffers, such as running statistics, are copied.
+
+    Args:
+        source: the network that is trained.
+        target: one of the same structure.
+        tau: share of the source; 1 copies it.
+        period: steps between moves.
+    """
+
+    num_steps: torch.Tensor
+
+    def __init__(self, source: nn.Module, target: nn.Module, tau: float = 1.0, period: int = 1) -> None:
+        super().__init__()
+        target.load_state_dict(source.state_dict())
+        target.requires_grad_(False)
+        # In lists, so that the networks do not become children: they belong to the algorithm.
+        self._source: list[torch.Tensor] = list(source.parameters())
+        self._target: list[torch.Tensor] = list(target.parameters())
+        self._with_buffers = [(source, target)] if any(True for _ in source.buffers()) else []
+        self._tau = tau
+        self._period = period
+        # In the checkpoint, so that a resumed run moves at the same updates.
+        self.register_buffer("num_steps", torch.zeros((), dtype=torch.int64))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next `step` moves the target."""
+        return self._period == 1 or bool((self.num_steps + 1) % self._period == 0)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Once after every update of the source."""
+        moves = self.is_due
+        if self._period > 1:
+            self.num_steps += 1
+        if not moves:
+            return
+        torch._foreach_lerp_(self._target, self._source, self._tau)
+        for source, target in self._with_buffers:
+            for copy, original in zip(target.buffers(), source.buffers(), strict=True):
+                copy.copy_(original)

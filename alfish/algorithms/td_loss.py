@@ -1,0 +1,114 @@
+"""What action values learn from a sequence: bootstrapped returns, and the loss of the distance to them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from torch.nn import functional as F
+
+from alfish.config.ranges import Range
+from alfish.config.registry import configurable
+from alfish.losses.value_ops import td_lambda as lambda_return
+from alfish.types import TimeStep
+
+
+@configurable
+class TDLoss:
+    """The n-step return as target (Sutton and Barto 2018, section 7.1), for any critic.
+
+    Of a sequence only the steps are trained that have all of the n steps behind them in it: of the `T` actions the
+    first `T - n + 1`. A sequence of `n + 1` time steps, which is what is sampled when `mini_batch_length` is None,
+    trains its first action. Where an episode ends within the n steps, so does the return: at a real end with the last
+    reward, at a time limit with the value of the last time step.
+
+    Args:
+        gamma: discount of future rewards.
+        num_steps: n, rewards in the target before it bootstraps; None: all that follow in the sequence, so that every
+            action of it is trained, the last one on a single reward.
+        td_lambda: 1 is the n-step return, 0 the one-step return, in between the lambda-return of the n steps.
+        td_error_loss: 'squared' error, or 'huber': half the square up to an error of 1, linear beyond.
+    """
+
+    def __init__(
+        self,
+        gamma: Annotated[float, Range(min=0, max=1)] = 0.99,
+        num_steps: Annotated[int, Range(min=1)] | None = 1,
+        td_lambda: Annotated[float, Range(min=0, max=1)] = 1.0,
+        td_error_loss: Literal["squared", "huber"] = "squared",
+    ) -> None:
+        self.gamma = gamma
+        self.num_steps = num_steps
+        self._lambda = td_lambda
+        self._is_huber = td_error_loss == "huber"
+
+    @property
+    def least_time_steps(self) -> int:
+        """Of a sequence with an action to train."""
+        return (self.num_steps or 1) + 1
+
+    def num_trained(self, length: int) -> int:
+        """How many of `length` actions in a row are trained: the first ones."""
+        return length + 1 - (self.num_steps or 1)
+
+    def target(self, time_step: TimeStep, values: torch.Tensor) -> torch.Tensor:
+        """What the critic should say about the trained actions: `[num_trained(T), B]`, or `[..., B, R]`.
+
+        Args:
+            time_step: `T + 1` rows.
+            values: `[T + 1, B]` or `[T + 1, B, R]`, of the time steps; the first row matters only at LAST, where the
+                action does not count.
+        """
+        rows = [time_step.reward, values, time_step.discount * self.gamma, time_step.step_type]
+        trained = self.num_trained(len(values) - 1)
+        if self.num_steps is None or trained == 1:
+            return self._return(rows)[:trained]
+        # One window of n + 1 time steps for every trained action, side by side in the batch.
+        windows = [torch.stack([row[t : t + trained] for t in range(self.num_steps + 1)]).flatten(1, 2) for row in rows]
+        target = self._return(windows)[0]
+        return target.reshape(trained, -1, *target.shape[1:])
+
+    def _return(self, rows: list[torch.Tensor]) -> torch.Tensor:
+        rewards, values, discounts, step_types = rows
+        return lambda_return(rewards, values, discounts, step_types, self._lambda)
+
+    def __call__(self, value: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """The loss of every element, with gradient to `value`. The mean or the sum is left to the caller."""
+        if self._is_huber:
+            return F.huber_loss(value, target, reduction="none")
+        return (value - target).square()
+
+
+@configurable
+class OneStepTDLoss(TDLoss):
+    """The one-step return as target: `reward + gamma * value` of the next time step.
+
+    Args:
+        gamma: discount of future rewards.
+        td_error_loss: 'squared' error, or 'huber': half the square up to an error of 1, linear beyond.
+    """
+
+    def __init__(
+        self,
+        gamma: Annotated[float, Range(min=0, max=1)] = 0.99,
+        td_error_loss: Literal["squared", "huber"] = "squared",
+    ) -> None:
+        super().__init__(gamma=gamma, td_error_loss=td_error_loss)
+
+
+def as_sequence(rows: torch.Tensor, counts: torch.Tensor, start: int = 0) -> torch.Tensor:
+    """Losses of some of the steps as losses of all: `[T, B]`, 0 where nothing is trained.
+
+    They are scaled so that the mean over all steps that count is the mean over the trained ones that count; otherwise
+    the step size would depend on the length of the sequence.
+
+    Args:
+        rows: `[N, B]`, the losses of the steps from `start` on.
+        counts: `[T, B]`, 0 at LAST, where an action is ignored.
+        start: the first trained step.
+    """
+    stop = start + len(rows)
+    if len(rows) == len(counts):
+        return rows
+    share = counts.sum() / counts[start:stop].sum().clamp(min=1)
+    return F.pad(rows * share, (0, 0, start, len(counts) - stop))

@@ -1,0 +1,51 @@
+"""The shape of a nest as plain values, to be saved beside its leaves."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from alfish import nest
+from alfish.nest import Nest
+
+# A leaf is None; a container is [kind, children], a record ["module:Class", children].
+Plain = Any
+
+
+def describe(value: Nest) -> Plain:
+    """`value` without its leaves, in lists, dicts and strings.
+
+    >>> describe({"a": 1, "b": (2, 3)})
+    ['dict', {'a': None, 'b': ['tuple', [None, None]]}]
+    """
+    if nest.is_leaf(value):
+        return None
+    if isinstance(value, dict):
+        return ["dict", {key: describe(child) for key, child in value.items()}]
+    if isinstance(value, (tuple, list)):
+        return ["tuple" if isinstance(value, tuple) else "list", [describe(child) for child in value]]
+    cls = type(value)
+    return [f"{cls.__module__}:{cls.__qualname__}", {key: describe(child) for key, child in vars(value).items()}]
+
+
+def rebuild(description: Plain) -> Nest:
+    """A nest of None that has the described structure.
+
+    Nothing is imported on the word of a file: a record whose class is not loaded, or was made while the program
+    ran, becomes a dict of its fields, which has the same leaves by the same paths.
+    """
+    if description is None:
+        return None
+    kind, children = description
+    if kind in ("tuple", "list"):
+        rebuilt = [rebuild(child) for child in children]
+        return tuple(rebuilt) if kind == "tuple" else rebuilt
+    fields = {key: rebuild(child) for key, child in children.items()}
+    record = _record(kind)
+    return record(**fields) if record is not None and set(record._nest_fields) == set(fields) else fields
+
+
+def _record(kind: str) -> Any:
+    module, _, name = kind.partition(":")
+    found = getattr(sys.modules.get(module), name, None)
+    return found if isinstance(found, type) and hasattr(found, "_nest_fields") else None

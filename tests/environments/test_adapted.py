@@ -1,0 +1,46 @@
+"""What all adapters of Gymnasium's environments have in common."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from alfish.environments.create import create_environment
+from alfish.environments.environment import Environment
+from alfish.types import StepType
+
+BACKENDS = ["sync", "process", "vector"]
+
+
+@pytest.fixture(params=BACKENDS)
+def env(request: pytest.FixtureRequest) -> Environment:
+    made = create_environment("CartPole-v1", num_parallel_environments=2, backend=request.param)
+    request.addfinalizer(made.close)
+    return made
+
+
+def test_specs_are_those_of_one_environment(env: Environment) -> None:
+    assert (env.name, env.batch_size) == ("CartPole-v1", 2)
+    assert env.observation_spec.shape == (4,)
+    assert env.action_spec.num_values == 2
+    assert env.reward_spec.shape == ()
+
+
+def test_the_first_time_step_tells_nothing_of_before(env: Environment) -> None:
+    first = env.reset(seed=3)
+    assert (first.step_type == StepType.FIRST).all()
+    assert first.reward.tolist() == [0, 0]
+    assert first.discount.tolist() == [1, 1]
+    assert first.prev_action.tolist() == [0, 0]
+    assert first.env_id.tolist() == [0, 1]
+
+
+def test_the_same_root_gives_the_same_episodes_and_none_goes_on_with_new_ones(env: Environment) -> None:
+    one, again, following = env.reset(seed=3), env.reset(seed=3), env.reset()
+    assert torch.equal(one.observation, again.observation)
+    assert not torch.equal(again.observation, following.observation)
+
+
+def test_without_a_seed_every_start_is_another() -> None:
+    starts = [create_environment("CartPole-v1").reset().observation for _ in range(2)]
+    assert not torch.equal(*starts)

@@ -1,0 +1,33 @@
+"""A structure survives as plain values."""
+
+from __future__ import annotations
+
+import json
+
+from alfish import nest
+from alfish.replay.structure import describe, rebuild
+from alfish.types import AlgStep, record
+
+NEST = AlgStep(output={"a": 1, "b": (2, [3, ()])}, state=(), info=4)
+
+
+def test_a_nest_comes_back_from_json_with_its_records() -> None:
+    rebuilt = rebuild(json.loads(json.dumps(describe(NEST))))
+    assert rebuilt == nest.map(lambda _: None, NEST)
+    assert isinstance(rebuilt, AlgStep)
+
+
+def test_a_record_that_is_not_known_becomes_a_dict_with_the_same_paths() -> None:
+    @record
+    class Local:
+        mean: int
+        std: int
+
+    rebuilt = rebuild(describe((Local(1, 2), 3)))
+    assert rebuilt == ({"mean": None, "std": None}, None)
+    assert list(nest.named_leaves(rebuilt)) == list(nest.named_leaves((Local(1, 2), 3)))
+
+
+def test_nothing_but_records_is_made_from_the_names_in_a_file() -> None:
+    assert rebuild(["os:system", {"command": None}]) == {"command": None}
+    assert rebuild(["builtins:dict", {"a": None}]) == {"a": None}
