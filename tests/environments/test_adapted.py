@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
@@ -13,10 +15,9 @@ BACKENDS = ["sync", "process", "vector"]
 
 
 @pytest.fixture(params=BACKENDS)
-def env(request: pytest.FixtureRequest) -> Environment:
-    made = create_environment("CartPole-v1", num_parallel_environments=2, backend=request.param)
-    request.addfinalizer(made.close)
-    return made
+def env(request: pytest.FixtureRequest) -> Iterator[Environment]:
+    with create_environment("CartPole-v1", num_parallel_environments=2, backend=request.param) as made:
+        yield made
 
 
 def test_specs_are_those_of_one_environment(env: Environment) -> None:
