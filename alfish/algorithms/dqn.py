@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import torch
 
 from alfish import nest, specs
-from alfish.algorithms.on_policy import counts
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.target_update import TargetUpdater
 from alfish.algorithms.td_loss import TDLoss, as_sequence
@@ -25,7 +24,7 @@ from alfish.networks.q import QNetwork
 from alfish.optimizers.optimizer import Optimizer
 from alfish.optimizers.schedulers import Scheduler, as_scheduler
 from alfish.specs import TensorSpec
-from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep
+from alfish.types import AlgStep, Experience, LossInfo, Nest, StepType, TimeStep
 
 
 @configurable
@@ -137,7 +136,10 @@ class DqnAlgorithm(RLAlgorithm):
         for layer in self._noisy_all:
             layer.reset_noise(self.generator)
         states = self._states_after_burn_in(experience)
-        time_step, action = nest.map(lambda leaf: leaf[self._burn_in :], (experience.time_step, experience.action))
+        time_step, action = experience.time_step, experience.action
+        valid = (time_step.step_type[:-1] != StepType.LAST).float()
+        if self._burn_in:
+            time_step, action = nest.map(lambda leaf: leaf[self._burn_in :], (time_step, action))
         num_trained = self.loss.num_trained(len(action))
         q, values = self._judge(time_step, states, num_trained)
         q_taken = self._pick(q, action[:num_trained] - self._first_action)
@@ -145,7 +147,6 @@ class DqnAlgorithm(RLAlgorithm):
         loss, error = self.loss(q_taken, target), (q_taken.detach() - target).abs()
         if self._is_vector:
             loss, error = loss.sum(-1), error.sum(-1)
-        valid = counts(nest.map(lambda leaf: leaf[:-1], experience.time_step))
         trained = valid[self._burn_in : self._burn_in + num_trained]
         if self.debug_summaries:
             self.summary.histogram("Debug/q", q_taken)
