@@ -101,7 +101,8 @@ def test_options_that_do_not_go_together_are_refused(options, message):
     ],
 )
 def test_options_that_go_together_are_accepted(options):
-    TrainerConfig(algorithm_ctor=object, **options)
+    config = TrainerConfig(algorithm_ctor=object, **options)
+    assert {name: getattr(config, name) for name in options} == options
 
 
 @pytest.mark.parametrize(

@@ -129,3 +129,4 @@ def test_a_closed_stream_does_not_stop_the_run():
     run.stream.close()
     run.go(10.0, 0.5)
     run.console.message("hello")
+    assert not run.console._show_progress  # it gave up writing, rather than failing at every update
