@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "alfish"
 LEVELS = [
-    {"errors", "nest", "progress", "seeding", "specs", "types"},
+    {"child", "errors", "nest", "progress", "seeding", "specs", "types"},
     {"config"},
     {"environments", "networks", "optimizers", "replay", "summary"},
     {"losses"},
