@@ -12,8 +12,10 @@ EXTRAS = {
     "video": ["av>=14", "pillow>=10", "pygame>=2.5"],
     "wandb": ["wandb>=0.18"],
     "dev": [
+        "av>=14",
         "hypothesis>=6.100",
         "mypy>=1.15",
+        "pillow>=10",
         "pygame>=2.5",
         "pytest>=8.3",
         "pytest-xdist>=3.6",
@@ -44,6 +46,7 @@ setup(
     install_requires=[
         "absl-py>=2.1",
         "gin-config>=0.5,<0.6",
+        "cloudpickle>=3.0",
         "gymnasium>=1.1",
         "numpy>=2.0",
         "tensorboard>=2.18",

@@ -7,10 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import torch
 
-from alfish.environments.conversion import Actions, Array, EnvInfo, Observations
+from alfish import nest
+from alfish.environments.action_log import ActionLog
+from alfish.environments.checks import FiniteCheck, observation_names
+from alfish.environments.conversion import Actions, EnvInfo, Observations
 from alfish.environments.environment import Environment
+from alfish.environments.spaces import Array
 from alfish.specs import TensorSpec
 from alfish.types import Nest, StepType, TimeStep
 
@@ -49,6 +54,10 @@ class AdaptedEnvironment(Environment):
         self.env_info_spec = self._info.spec
         self._env_id = torch.arange(batch_size)
         self._is_seeded = False
+        names = [*observation_names(observation_space), "a reward"]
+        fields = [*self._observations.fields, (reward_shape, np.dtype(np.float32))]
+        self._finite = FiniteCheck(names, fields, batch_size)
+        self._log = ActionLog(batch_size)
 
     def _root_seed(self, seed: int | None) -> int | None:
         """The seed to reset with: at first one that nobody chose, unless the caller did."""
@@ -64,6 +73,63 @@ class AdaptedEnvironment(Environment):
             discount=torch.ones(self.batch_size),
             observation=observation,
             prev_action=self._actions.zeros(),
+            env_id=self._env_id,
+            env_info=self._info.tensors(infos),
+        )
+
+    def _differing(self, observation: list[Array], time_step: TimeStep, rows: Sequence[int]) -> list[int]:
+        """Which of the rows do not have the observation of `time_step`."""
+        pairs = zip(
+            nest.leaves(self._observations.tensors(observation)), nest.leaves(time_step.observation), strict=True
+        )
+        equal = [
+            here.flatten(1).eq(there.cpu().flatten(1)).all(1) if here.dim() > 1 else here.eq(there.cpu())
+            for here, there in pairs
+        ]
+        is_same = torch.stack(equal).all(0).tolist()
+        return [row for row in rows if not is_same[row]]
+
+    def _not_finite(self, observation: list[Array], reward: Array) -> dict[int, str]:
+        """What is nan or inf, by row."""
+        return self._finite.offenders([*observation, reward])
+
+    def _cut_off(
+        self,
+        rows: list[int],
+        observation: list[Array],
+        last_good: list[Array],
+        reward: Array,
+        discount: Array,
+        infos: dict[str, Array],
+    ) -> None:
+        """Ends the broken episodes of `rows` as a time limit does, with what was last seen of them.
+
+        So learners bootstrap from a real observation, and what broke is never seen.
+        """
+        for array, good in zip(observation, last_good, strict=True):
+            array[rows] = good[rows]
+        reward[rows] = 0.0
+        discount[rows] = 1.0
+        for info in infos.values():
+            info[rows] = np.nan
+
+    def _time_step(
+        self,
+        step_type: Array,
+        reward: Array,
+        discount: Array,
+        observation: list[Array],
+        stored_action: list[Array],
+        first: Sequence[int] | Array,
+        infos: dict[str, Array],
+    ) -> TimeStep:
+        """What came of an action. Takes over the arrays; `first` are the rows where an episode begins."""
+        return TimeStep(
+            step_type=torch.from_numpy(step_type),
+            reward=torch.from_numpy(reward),
+            discount=torch.from_numpy(discount),
+            observation=self._observations.tensors(observation),
+            prev_action=self._actions.prev_action(stored_action, first),
             env_id=self._env_id,
             env_info=self._info.tensors(infos),
         )

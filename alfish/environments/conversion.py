@@ -10,31 +10,13 @@ import numpy as np
 import torch
 
 from alfish import nest, specs
+from alfish.environments import spaces
+from alfish.environments.spaces import Array, Field, leaf_values
 from alfish.types import Nest
-
-Array = np.ndarray[Any, Any]
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
     return torch.empty(0, dtype=dtype).numpy().dtype
-
-
-def leaf_values(spec: Nest, value: Any) -> list[Any]:
-    """The leaves of an observation in the order of the spec, whatever order its dicts have."""
-    found: list[Any] = []
-    _collect(spec, value, found)
-    return found
-
-
-def _collect(spec: Nest, value: Any, found: list[Any]) -> None:
-    if spec.__class__ is dict:
-        for key, child in spec.items():
-            _collect(child, value[key], found)
-    elif spec.__class__ is tuple:
-        for child, part in zip(spec, value, strict=True):
-            _collect(child, part, found)
-    else:
-        found.append(value)
 
 
 class Observations:
@@ -43,25 +25,13 @@ class Observations:
     def __init__(self, space: gym.Space[Any], batch_size: int) -> None:
         self.space = space
         self.spec = specs.from_space(space)
-        leaves = nest.leaves(self.spec)
+        self.fields: tuple[Field, ...] = tuple((leaf.shape, numpy_dtype(leaf.dtype)) for leaf in nest.leaves(self.spec))
         self.is_plain = nest.is_leaf(self.spec)
-        self._layout = [((batch_size, *leaf.shape), numpy_dtype(leaf.dtype)) for leaf in leaves]
+        self._layout = [((batch_size, *shape), dtype) for shape, dtype in self.fields]
 
     def arrays(self) -> list[Array]:
         """Room for one batch, a row per environment, an array per leaf."""
         return [np.empty(shape, dtype) for shape, dtype in self._layout]
-
-    def misfit(self, observation: Any) -> str:
-        """How an observation fails to fit the space; empty when its shapes are right."""
-        try:
-            leaves = leaf_values(self.spec, observation)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            return f"its parts are not those of {self.space} ({type(error).__name__}: {error})"
-        for (path, spec), leaf in zip(nest.named_leaves(self.spec).items(), leaves, strict=True):
-            if np.shape(leaf) != spec.shape:
-                where = f" of {path!r}" if path else ""
-                return f"the shape{where} is {np.shape(leaf)}, its space has {spec.shape}"
-        return ""
 
     def write(self, arrays: list[Array], index: int, observation: Any) -> None:
         if self.is_plain:
@@ -75,10 +45,10 @@ class Observations:
             return torch.from_numpy(arrays[0])
         return nest.unflatten(self.spec, [torch.from_numpy(array) for array in arrays])
 
-    def from_batch(self, batch: Any) -> Nest:
+    def from_batch(self, batch: Any) -> list[Array]:
         """A vector environment's observations, copied, since it may use its arrays again."""
         leaves = leaf_values(self.spec, batch)
-        return self.tensors([np.array(x, dtype) for x, (_, dtype) in zip(leaves, self._layout, strict=True)])
+        return [np.array(x, dtype) for x, (_, dtype) in zip(leaves, self._layout, strict=True)]
 
 
 class Actions:
@@ -94,17 +64,22 @@ class Actions:
         self._batch_size = batch_size
         self._leaves = [
             _ActionLeaf(spec, leaf_space, batch_size, clip)
-            for spec, leaf_space in zip(nest.leaves(self.spec), _leaf_spaces(space), strict=True)
+            for spec, leaf_space in zip(nest.leaves(self.spec), spaces.named_leaves(space).values(), strict=True)
         ]
+        self.fields: tuple[Field, ...] = tuple(leaf.field for leaf in self._leaves)
 
     def stored(self, action: Nest) -> list[Array]:
         """A copy of each leaf."""
         values = [action] if self.is_plain else leaf_values(self.spec, action)
         return [leaf.stored(value) for leaf, value in zip(self._leaves, values, strict=True)]
 
+    def leaves(self, stored: list[Array]) -> list[Array]:
+        """What the environments take, an array `[B, ...]` per leaf."""
+        return [leaf.given(array) for leaf, array in zip(self._leaves, stored, strict=True)]
+
     def batch(self, stored: list[Array]) -> Any:
         """What a vector environment takes: the nest, with `[B, ...]` arrays."""
-        given = [leaf.given(array) for leaf, array in zip(self._leaves, stored, strict=True)]
+        given = self.leaves(stored)
         return given[0] if self.is_plain else nest.unflatten(self.spec, given)
 
     def each(self, stored: list[Array]) -> list[Any]:
@@ -113,6 +88,11 @@ class Actions:
             return list(self._leaves[0].given(stored[0]))
         batch = self.batch(stored)
         return [nest.index(batch, index) for index in range(self._batch_size)]
+
+    def one(self, stored: list[Array]) -> Any:
+        """What a single environment takes, for leaves without the batch."""
+        given = self.leaves([array[None] for array in stored])
+        return given[0][0] if self.is_plain else nest.index(nest.unflatten(self.spec, given), 0)
 
     def zeros(self) -> Nest:
         return specs.zeros(self.spec, self._batch_size)
@@ -131,14 +111,17 @@ class _ActionLeaf:
     def __init__(self, spec: specs.BoundedTensorSpec, space: gym.Space[Any], batch_size: int, clip: bool) -> None:
         self._dtype = spec.dtype
         self._shape = (batch_size, *spec.shape)
-        self._given_dtype = space.dtype
+        self._given_dtype = np.dtype(space.dtype)
+        self.field: Field = (spec.shape, self._given_dtype)
         bounded = isinstance(space, gym.spaces.Box) and (np.isfinite(space.low).any() or np.isfinite(space.high).any())
         self._bounds = (space.low, space.high) if clip and bounded else None  # type: ignore[attr-defined]
 
     def stored(self, value: torch.Tensor) -> Array:
         if value.shape != self._shape:
             raise ValueError(f"an action of shape {tuple(value.shape)}; the environment takes {self._shape}")
-        array: Array = value.detach().to("cpu", self._dtype).numpy().copy()
+        if value.dtype is not self._dtype or not value.is_cpu:
+            value = value.to("cpu", self._dtype)
+        array: Array = value.detach().numpy().copy()
         return array
 
     def given(self, stored: Array) -> Array:
@@ -149,14 +132,6 @@ class _ActionLeaf:
             np.maximum(array, low, out=array)
             np.minimum(array, high, out=array)
         return array
-
-
-def _leaf_spaces(space: gym.Space[Any]) -> list[gym.Space[Any]]:
-    if isinstance(space, gym.spaces.Dict):
-        return [leaf for child in space.spaces.values() for leaf in _leaf_spaces(child)]
-    if isinstance(space, gym.spaces.Tuple):
-        return [leaf for child in space.spaces for leaf in _leaf_spaces(child)]
-    return [space]
 
 
 class EnvInfo:

@@ -8,16 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import gymnasium as gym
+from gin.config import current_scope
 
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
 from alfish.environments import pool
 from alfish.environments.environment import Environment
 from alfish.environments.loading import find_spec, load_gymnasium
-from alfish.environments.process import ProcessVector
+from alfish.environments.process import ProcessEnvironment
+from alfish.environments.recipe import Recipe, ScopedRecipe
 from alfish.environments.sync import SyncEnvironment
 from alfish.environments.vector import VectorEnvironment, make_native
-from alfish.environments.worker import Recipe
 from alfish.errors import ConfigError
 
 Backend = Literal["auto", "sync", "process", "vector", "envpool", "fastest"]
@@ -36,6 +37,9 @@ def create_environment(
     info_keys: Sequence[str] = (),
     clip_actions: bool = True,
     env_step_timeout: Annotated[float, Range(above=0)] = 60.0,
+    on_env_error: Literal["stop", "restart"] = "stop",
+    max_env_restarts: Annotated[int, Range(min=0)] = 3,
+    spare_environments: Annotated[int, Range(min=0)] = 0,
 ) -> Environment:
     """A batch of environments that yields time steps.
 
@@ -56,6 +60,13 @@ def create_environment(
         clip_actions: clip continuous actions to the action space on their way to the environment. What the
             algorithm sees and stores stays unclipped.
         env_step_timeout: seconds that a step may take with backend 'process'; a reset may take five times as long.
+        on_env_error: when an environment raises, dies, hangs, or returns nan or what its spaces do not allow: 'stop'
+            ends the run with exit code 3; 'restart' ends the episode as a time limit does and builds that
+            environment anew. Backends 'sync' and 'process'; only with 'process' can dying and hanging be survived.
+        max_env_restarts: how many restarts there may be in all, before a fault ends the run nevertheless.
+        spare_environments: additional processes that start the next episodes ahead of time, for environments with a
+            slow reset; with backend 'process'. As many as num_parallel_environments hide every reset that is
+            shorter than an episode. Episodes stay the same.
     """
     batch_size = _batch_size(num_parallel_environments)
     given = {"env_kwargs": env_kwargs or None, "max_episode_steps": max_episode_steps, "render_mode": render_mode}
@@ -65,16 +76,19 @@ def create_environment(
         backend = "sync"
     elif backend == "fastest":
         backend = _fastest(env_name) if is_plain else "sync"
+    _check_options(backend, on_env_error, spare_environments)
     if backend in ("vector", "envpool"):
         _check_batched(backend, env_name, is_plain)
         flat = {**(env_kwargs or {}), **{key: value for key, value in options.items() if key != "env_kwargs"}}
         make = make_native if backend == "vector" else pool.EnvpoolVector
-        return VectorEnvironment(make(env_name, batch_size, flat), env_name, (), info_keys, clip_actions)
+        return VectorEnvironment(make(env_name, batch_size, flat), env_name, info_keys, clip_actions)
     _check_loader(env_load_fn, options)
     recipe = Recipe(env_name, env_load_fn, options, tuple(wrappers), tuple(info_keys))
+    max_restarts = max_env_restarts if on_env_error == "restart" else 0
     if backend == "process":
-        return _in_processes(recipe, batch_size, clip_actions, env_step_timeout)
-    return SyncEnvironment([recipe.build(index) for index in range(batch_size)], clip_actions)
+        return ProcessEnvironment(recipe, batch_size, env_step_timeout, clip_actions, max_restarts, spare_environments)
+    envs = [recipe.build(index) for index in range(batch_size)]
+    return SyncEnvironment(envs, clip_actions, ScopedRecipe(recipe, tuple(current_scope())).build, max_restarts)
 
 
 def _batch_size(number: int) -> int:
@@ -87,11 +101,17 @@ def _batch_size(number: int) -> int:
     return number
 
 
-def _in_processes(recipe: Recipe, batch_size: int, clip_actions: bool, step_timeout: float) -> Environment:
-    vector = ProcessVector(recipe, batch_size, step_timeout)
-    return VectorEnvironment(
-        vector, recipe.env_name, vector.reward_shape, recipe.info_keys, clip_actions, exact_resume=True
-    )
+def _check_options(backend: Backend, on_env_error: str, spare_environments: int) -> None:
+    if on_env_error == "restart" and backend not in ("sync", "process"):
+        raise ConfigError(
+            f"create_environment.on_env_error='restart' needs backend 'sync' or 'process': a single environment of "
+            f"{backend!r} cannot be built anew."
+        )
+    if spare_environments and backend != "process":
+        raise ConfigError(
+            f"create_environment.spare_environments={spare_environments} needs backend 'process', not {backend!r}: "
+            "spare environments are processes."
+        )
 
 
 def _fastest(env_name: str) -> Backend:

@@ -34,6 +34,11 @@ class Environment(ABC):
     reward_spec: TensorSpec  # shape () or, for a vector reward, (R,)
     env_info_spec: Nest  # dict of float32 scalars, or () when no info_keys were asked for
 
+    @property
+    def num_restarts(self) -> int:
+        """How often an environment failed and was rebuilt, see `create_environment.on_env_error`."""
+        return 0
+
     @abstractmethod
     def reset(self, seed: int | None = None) -> TimeStep:
         """A new episode in every environment: all rows are FIRST, with reward 0, discount 1 and prev_action zeros.
@@ -46,6 +51,18 @@ class Environment(ABC):
     @abstractmethod
     def step(self, action: Nest) -> TimeStep:
         """One step in every environment; environments at LAST start their next episode instead."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the episodes are, for `restore`; only with `exact_resume`. Tensors and plain values."""
+        raise NotImplementedError
+
+    def restore(self, state: dict[str, Any], time_step: TimeStep) -> list[int]:
+        """Brings every environment to where it was, by playing its episode again up to `time_step`.
+
+        Returns the rows where it did not come out the same, because the environment is not deterministic, or is too
+        long to be remembered. Their episodes are over: the next step begins new ones.
+        """
+        raise NotImplementedError
 
     def render(self) -> np.ndarray[Any, Any] | None:
         """The picture `[H, W, 3]` of environment 0, or None when it has none (`render_mode` is not 'rgb_array')."""

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from alfish.environments.conversion import Array
+from alfish.environments.spaces import Array
 from alfish.errors import ConfigError
 
 

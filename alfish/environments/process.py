@@ -2,135 +2,272 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-import gymnasium as gym
+import numpy as np
 from gin.config import current_scope
 
-from alfish.config import carry
 from alfish.config.gin_state import current
-from alfish.environments.conversion import Array
-from alfish.environments.worker import Recipe, WorkerRecipe
+from alfish.environments.adapted import AdaptedEnvironment
+from alfish.environments.faults import Restarts
+from alfish.environments.recipe import Recipe, ScopedRecipe
+from alfish.environments.shared_rows import End, Layout, SharedRows
+from alfish.environments.spaces import Array
+from alfish.environments.worker_handle import WorkerHandle, stop_all, wait_for
 from alfish.errors import EnvironmentFault
-
-# Building and resetting a heavy simulator takes longer than stepping it.
-_RESET_PATIENCE = 5.0
+from alfish.types import Nest, StepType, TimeStep
 
 
-class ProcessVector:
-    """Gymnasium's `AsyncVectorEnv`, spawned, with shared memory, deadlines, and faults that name the environment."""
+class ProcessEnvironment(AdaptedEnvironment):
+    """One spawned process per environment; numbers travel through shared memory, one round trip per step.
 
-    def __init__(self, recipe: Recipe, num_envs: int, step_timeout: float) -> None:
-        """
-        Args:
-            recipe: how each environment is built, in its process.
-            num_envs: number of processes.
-            step_timeout: seconds that a step may take; a reset may take five times as long.
-        """
-        self._name = recipe.env_name
-        self._timeout = step_timeout
-        self.num_envs = num_envs
-        config = current()
-        carried = None if config is None else config.carried()
-        scope = tuple(current_scope())
-        recipes = [WorkerRecipe(recipe, index, carried, scope) for index in range(num_envs)]
-        self._vector = _start(recipes)
-        self.render_mode = self._vector.render_mode
-        self.single_observation_space = self._vector.single_observation_space
-        self.single_action_space = self._vector.single_action_space
-        self.reward_shape: tuple[int, ...] = self._vector.get_attr("reward_shape")[0]
-        if carried is not None:
-            self._merge_operative()
+    A *slot* is a row of the batch. Usually the same process serves it all the time. With spares, a slot at the end of
+    an episode goes on with a process that was reset for it while the episode ran. Which process that is makes no
+    difference, since an episode follows from the root seed, the slot and the number of the episode.
 
-    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+    A spare is prepared for one slot, the one whose episode has been running for longest. So with fewer spares than
+    slots, those that end together with it, or before it, wait for their own reset; and an episode that is shorter
+    than a reset hides only a part of it.
+
+    Args:
+        recipe: how each environment is built, in its process.
+        batch_size: number of slots.
+        step_timeout: seconds that a step may take; a reset may take five times as long.
+        clip_actions: clip continuous actions to their bounds before the environment gets them.
+        max_restarts: how many faults are mended by a restart, over all environments; 0: a fault ends the run.
+        num_spares: number of additional processes.
+    """
+
+    exact_resume = True
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        batch_size: int,
+        step_timeout: float,
+        clip_actions: bool = True,
+        max_restarts: int = 0,
+        num_spares: int = 0,
+    ) -> None:
+        one = recipe.build(0)  # to see the spaces
         try:
-            # Every environment derives its seeds from the same root and its own index.
-            self._vector.reset_async(seed=[seed] * self.num_envs)
-            return self._vector.reset_wait(timeout=_RESET_PATIENCE * self._timeout)
-        except Exception as error:
-            self._fail("reset", error)
+            super().__init__(
+                recipe.env_name,
+                batch_size,
+                one.observation_space,
+                one.action_space,
+                one.reward_shape,
+                recipe.info_keys,
+                clip_actions,
+            )
+            self._can_render = one.render_mode is not None
+        finally:
+            one.close()
+        self._restarts = Restarts(max_restarts)
+        num_rows = batch_size + num_spares
+        layout = Layout(
+            num_rows, self._observations.fields, self._actions.fields, self.reward_spec.shape, len(recipe.info_keys)
+        )
+        self._shared = SharedRows(layout)
+        self._root = 0
+        self._episode = np.full(batch_size, -1)
+        self._elapsed = np.zeros(batch_size, np.int64)
+        self._is_over = np.ones(batch_size, np.bool_)
+        self._last_good: list[Array] = []
+        self._workers: list[WorkerHandle] = []  # by slot
+        self._idle: list[WorkerHandle] = []  # spares that nothing was asked of
+        self._prepared: dict[int, WorkerHandle] = {}  # spares that start, or have started, the next episode of a slot
+        self._start(recipe, num_rows, step_timeout)
 
-    def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        try:
-            self._vector.step_async(actions)
-            return self._vector.step_wait(timeout=self._timeout)
-        except Exception as error:
-            self._fail("step", error)
+    @property
+    def num_restarts(self) -> int:
+        return self._restarts.count
 
-    def render(self) -> Any:
-        return self._vector.render()
+    def reset(self, seed: int | None = None) -> TimeStep:
+        wait_for(self._workers)  # for what an interrupt kept from being heard
+        seed = self._root_seed(seed)
+        if seed is not None:
+            self._root = seed
+            self._episode[:] = -1
+            self._recall_spares()
+        self._begin_episodes(range(self.batch_size))
+        self._is_over[:] = False
+        self._prepare_spares()
+        self._log.begin(slice(None))
+        arrays, infos = self._read()
+        return self._first_time_step(self._observations.tensors(arrays), infos)
+
+    def step(self, action: Nest) -> TimeStep:
+        stored = self._actions.stored(action)
+        for shared, given in zip(self._shared.actions, self._actions.leaves(stored), strict=True):
+            shared[self._rows] = given
+        first = self._is_over.nonzero()[0].tolist()
+        running = [worker for worker, is_over in zip(self._workers, self._is_over, strict=True) if not is_over]
+        self._elapsed += 1
+        for worker in running:
+            worker.step()
+        for slot in first:
+            self._begin_episode(slot)
+        self._wait_for(self._workers)
+        broken = self._replace_broken(running)
+        if first:
+            self._begin_episodes(self._replace_broken([self._workers[slot] for slot in first]))
+        if first or broken:
+            self._prepare_spares()
+        self._log.add(stored, first)
+        return self._time_step_after(stored, first, broken)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "root": self._root,
+            "episodes": self._episode.tolist(),
+            "is_over": self._is_over.tolist(),
+            "log": self._log.state_dict(),
+        }
+
+    def restore(self, state: dict[str, Any], time_step: TimeStep) -> list[int]:
+        self._log.load_state_dict(state["log"])
+        self._is_seeded, self._root = True, state["root"]
+        self._recall_spares()
+        was_over = np.array(state["is_over"])
+        lengths = np.array(self._log.lengths())
+        playable = np.flatnonzero(~was_over & (lengths >= 0)).tolist()
+        self._episode[:] = state["episodes"]
+        self._episode[playable] -= 1  # which beginning them adds again
+        self._begin_episodes(playable)
+        is_same = self._replay(playable)
+        arrays, _ = self._read()
+        is_same[self._differing(arrays, time_step, playable)] = False
+        self._is_over = ~is_same
+        self._prepare_spares()
+        return np.flatnonzero(self._is_over & ~was_over).tolist()
+
+    def _replay(self, slots: list[int]) -> Array:
+        """Plays the episodes of these slots again, side by side; which of them have not ended by then, `[B]`."""
+        goes_on = np.zeros(self.batch_size, np.bool_)
+        goes_on[slots] = True
+        actions = {slot: self._log.of(slot) for slot in slots}
+        for number in range(max(map(len, actions.values()), default=0)):
+            slots = [slot for slot in slots if goes_on[slot] and number < len(actions[slot])]
+            for slot in slots:
+                given = self._actions.leaves([leaf[None] for leaf in actions[slot][number]])
+                for shared, leaf in zip(self._shared.actions, given, strict=True):
+                    shared[self._rows[slot]] = leaf[0]
+                self._workers[slot].step()
+                self._elapsed[slot] += 1
+            stepped = [self._workers[slot] for slot in slots]
+            self._wait_for(stepped)
+            self._begin_episodes(self._replace_broken(stepped))
+            goes_on[slots] = self._shared.ends[self._rows[slots]] == End.NONE
+        return goes_on
+
+    def render(self) -> Array | None:
+        frame = self._workers[0].render() if self._can_render else None
+        return frame if isinstance(frame, np.ndarray) else None
 
     def close(self) -> None:
-        if not self._vector.closed:
-            self._vector.close(timeout=self._timeout)
+        stop_all(self._processes())
 
-    def _merge_operative(self) -> None:
-        for keys in self._vector.call("operative_keys"):
-            carry.merge_operative(keys)
+    def _start(self, recipe: Recipe, num_rows: int, step_timeout: float) -> None:
+        config = current()
+        carried = None if config is None else config.carried()
+        scoped = ScopedRecipe(recipe, tuple(current_scope()), carried)
+        workers: list[WorkerHandle] = []
+        try:
+            for row in range(num_rows):
+                workers.append(WorkerHandle(scoped, self._shared, row, step_timeout))
+            for worker in workers:
+                worker.wait_until_ready()
+        except BaseException:
+            for worker in workers:
+                worker.kill()
+            raise
+        self._workers, self._idle = workers[: self.batch_size], workers[self.batch_size :]
+        self._rows = np.arange(self.batch_size)
 
-    def _fail(self, doing: str, error: Exception) -> NoReturn:
-        message = self._diagnose(doing, error)
-        self._kill()
-        raise EnvironmentFault(message) from error
+    def _processes(self) -> list[WorkerHandle]:
+        return [*self._workers, *self._idle, *self._prepared.values()]
 
-    def _kill(self) -> None:
-        """Gymnasium's `close` would first wait for the answers that are never to come."""
-        self._vector.closed = True
-        for process in self._vector.processes:
-            process.kill()
-        for process, pipe in zip(self._vector.processes, self._vector.parent_pipes, strict=True):
-            process.join()
-            pipe.close()
+    # Episodes
 
-    def _diagnose(self, doing: str, error: Exception) -> str:
-        if isinstance(error, EnvironmentFault):
-            return str(error)
-        if isinstance(error, multiprocessing.TimeoutError):
-            slow = [index for index, pipe in enumerate(self._vector.parent_pipes) if not pipe.poll()]
-            return (
-                f"{self._name}: environment {_listed(slow)} did not answer a {doing} within its time limit. "
-                f"Raise create_environment.env_step_timeout (now {self._timeout:g} s) if it is only slow."
-            )
-        if isinstance(error, (EOFError, ConnectionError)):
-            dead = _dead(self._vector.processes)
-            return f"{self._name}: the process of environment {_listed(list(dead))} died in a {doing}: " + "; ".join(
-                dead.values()
-            )
-        return f"{self._name}: {type(error).__name__} in a {doing}: {error}"
+    def _begin_episodes(self, slots: Sequence[int]) -> None:
+        """Starts the next episode in these slots; an environment that fails to is restarted and goes on to one more."""
+        while slots:
+            for slot in slots:
+                self._begin_episode(slot)
+            begun = [self._workers[slot] for slot in slots]
+            self._wait_for(begun)
+            slots = self._replace_broken(begun)
 
+    def _begin_episode(self, slot: int) -> None:
+        self._episode[slot] += 1
+        self._elapsed[slot] = 0
+        spare = self._prepared.pop(slot, None)
+        if spare is None:
+            self._workers[slot].reset(self._root, slot, int(self._episode[slot]))
+        else:
+            self._idle.append(self._workers[slot])
+            self._workers[slot] = spare
+            self._rows[slot] = spare.row
 
-class _Workers(gym.vector.AsyncVectorEnv[Any, Any]):
-    def _raise_if_errors(self, successes: Iterable[bool]) -> None:
-        """Gymnasium's own prints a traceback per worker and raises the error of any."""
-        failures = [self.error_queue.get() for success in successes if not success]
-        if failures:
-            _, _, error, _ = min(failures, key=lambda failure: failure[0])
-            raise error
+    def _prepare_spares(self) -> None:
+        """Has idle processes start the next episodes of the slots that will need them first."""
+        while self._idle:
+            uncovered = [slot for slot in range(self.batch_size) if slot not in self._prepared]
+            slot = max(uncovered, key=lambda slot: self._elapsed[slot], default=None)
+            if slot is None:
+                return
+            spare = self._prepared[slot] = self._idle.pop()
+            spare.reset(self._root, slot, int(self._episode[slot]) + 1)
 
+    def _recall_spares(self) -> None:
+        """What the spares have prepared is not wanted any more."""
+        recalled = list(self._prepared.values())
+        self._prepared.clear()
+        self._wait_for(recalled)
+        self._idle += [self._replacement(worker) if worker.fault else worker for worker in recalled]
 
-def _start(recipes: Sequence[WorkerRecipe]) -> _Workers:
-    try:
-        # Observations are copied where they become tensors.
-        return _Workers(recipes, shared_memory=True, copy=False, context="spawn")
-    except (EOFError, ConnectionError) as error:
-        raise EnvironmentFault(
-            f"{recipes[0].recipe.env_name}: a worker process died while building its environment; its error is above. "
-            "Run with create_environment.backend='sync' to see it alone."
-        ) from error
+    # Faults
 
+    def _wait_for(self, workers: Iterable[WorkerHandle]) -> None:
+        wait_for(workers, until_fault=self._restarts.are_used_up)
 
-def _dead(processes: Sequence[Any]) -> dict[int, str]:
-    """What ended the processes that are gone, by index of the environment."""
-    reasons: dict[int, str] = {}
-    for index, process in enumerate(processes):
-        process.join(timeout=0.5 if not reasons else 0.0)
-        code = process.exitcode
-        if code is not None:
-            reasons[index] = f"killed by signal {-code}" if code < 0 else f"left with exit code {code}"
-    return reasons
+    def _replace_broken(self, workers: list[WorkerHandle]) -> list[int]:
+        """Restarts processes that are dead, hang, or whose environment failed; returns their slots."""
+        broken = [worker for worker in workers if worker.fault]
+        slots = [self._workers.index(worker) for worker in broken]
+        for slot, worker in zip(slots, broken, strict=True):
+            self._workers[slot] = self._replacement(worker)
+        return slots
 
+    def _replacement(self, worker: WorkerHandle) -> WorkerHandle:
+        try:
+            self._restarts.permit(EnvironmentFault(worker.fault))
+        except EnvironmentFault:
+            for each in self._processes():
+                each.kill()
+            raise
+        return worker.restarted()
 
-def _listed(indices: Sequence[int]) -> str:
-    return ", ".join(str(index) for index in indices)
+    # Time steps
+
+    def _read(self) -> tuple[list[Array], dict[str, Array]]:
+        """Copies of the observations and infos, in the order of the slots."""
+        self._last_good = [array[self._rows] for array in self._shared.observations]
+        infos = self._shared.infos[self._rows].T.copy()
+        return self._last_good, dict(zip(self._info.keys, infos, strict=True))
+
+    def _time_step_after(self, stored: list[Array], first: list[int], broken: list[int]) -> TimeStep:
+        last_good = self._last_good
+        arrays, infos = self._read()
+        reward = self._shared.rewards[self._rows]
+        ends = self._shared.ends[self._rows]
+        discount = (ends != End.TERMINATED).astype(np.float32)
+        if broken:
+            ends[broken] = End.TRUNCATED
+            self._cut_off(broken, arrays, last_good, reward, discount, infos)
+        self._is_over = ends != End.NONE
+        step_type = np.add(self._is_over, StepType.MID, dtype=np.int32)  # LAST is MID + 1
+        step_type[first] = StepType.FIRST
+        return self._time_step(step_type, reward, discount, arrays, stored, first, infos)

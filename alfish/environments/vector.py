@@ -1,4 +1,4 @@
-"""One adapter from Gymnasium's vector environments to time steps: native vector forms, processes, envpool."""
+"""One adapter from vector environments to time steps: native vector forms of Gymnasium, envpool."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
-import torch
 
 from alfish.environments.adapted import AdaptedEnvironment
-from alfish.environments.conversion import Array
-from alfish.environments.episodes import VECTOR_REWARD
+from alfish.environments.faults import returned
 from alfish.environments.loading import find_spec
+from alfish.environments.spaces import Array
 from alfish.errors import ConfigError, EnvironmentFault
 from alfish.types import Nest, StepType, TimeStep
 
@@ -42,30 +41,24 @@ class VectorEnvironment(AdaptedEnvironment):
         self,
         vector: VectorLike,
         name: str,
-        reward_shape: tuple[int, ...] = (),
         info_keys: Sequence[str] = (),
         clip_actions: bool = True,
-        exact_resume: bool = False,
     ) -> None:
         """
         Args:
             vector: the vector environment; closed with this one.
             name: for messages.
-            reward_shape: `()`, or `(R,)` for a vector reward.
             info_keys: numeric fields of `info` that become `TimeStep.env_info`.
             clip_actions: clip continuous actions to their bounds before the environment gets them.
-            exact_resume: whether every episode has its own seed.
         """
         super().__init__(
             name=name,
             batch_size=vector.num_envs,
             observation_space=vector.single_observation_space,
             action_space=vector.single_action_space,
-            reward_shape=reward_shape,
             info_keys=info_keys,
             clip_actions=clip_actions,
         )
-        self.exact_resume = exact_resume
         self._vector = vector
         self._is_over = np.ones(self.batch_size, np.bool_)
         self._is_closed = False
@@ -78,7 +71,9 @@ class VectorEnvironment(AdaptedEnvironment):
         except Exception as error:
             raise self._fault("reset", error) from error
         self._is_over = np.zeros(self.batch_size, np.bool_)
-        return self._first_time_step(self._observations.from_batch(observation), self._info.from_batch(infos))
+        arrays = self._observations.from_batch(observation)
+        self._refuse_not_finite(arrays, np.zeros(self.batch_size, np.float32), "a reset")
+        return self._first_time_step(self._observations.tensors(arrays), self._info.from_batch(infos))
 
     def step(self, action: Nest) -> TimeStep:
         stored = self._actions.stored(action)
@@ -92,20 +87,14 @@ class VectorEnvironment(AdaptedEnvironment):
         self._is_over = terminated | truncated
         step_type = np.add(self._is_over, StepType.MID, dtype=np.int32)  # LAST is MID + 1
         discount = (~terminated).astype(np.float32)
-        reward = np.array(self._rewards(rewards, infos), np.float32)
+        reward = np.array(rewards, np.float32)
         rows = first.nonzero()[0]
         if len(rows):
             step_type[rows] = StepType.FIRST
             reward[rows] = 0.0
-        return TimeStep(
-            step_type=torch.from_numpy(step_type),
-            reward=torch.from_numpy(reward),
-            discount=torch.from_numpy(discount),
-            observation=self._observations.from_batch(observation),
-            prev_action=self._actions.prev_action(stored, rows),
-            env_id=self._env_id,
-            env_info=self._info.tensors(self._info.from_batch(infos)),
-        )
+        arrays = self._observations.from_batch(observation)
+        self._refuse_not_finite(arrays, reward, "a step")
+        return self._time_step(step_type, reward, discount, arrays, stored, rows, self._info.from_batch(infos))
 
     def render(self) -> Array | None:
         frames = None if self._vector.render_mode is None else self._vector.render()
@@ -120,12 +109,9 @@ class VectorEnvironment(AdaptedEnvironment):
     def _fault(self, doing: str, error: Exception) -> EnvironmentFault:
         return EnvironmentFault(f"{self.name}: the environments raised {type(error).__name__} in a {doing}: {error}")
 
-    def _rewards(self, rewards: Array, infos: Mapping[str, Any]) -> Array:
-        if not self.reward_spec.shape:
-            return rewards
-        # Absent when every environment starts an episode.
-        vectors: Array = infos.get(VECTOR_REWARD, np.zeros((self.batch_size, *self.reward_spec.shape)))
-        return vectors
+    def _refuse_not_finite(self, observation: list[Array], reward: Array, doing: str) -> None:
+        for index, what in self._not_finite(observation, reward).items():
+            raise returned(self.name, index, f"in {doing}", what)
 
 
 def make_native(env_name: str, num_envs: int, options: Mapping[str, Any]) -> gym.vector.VectorEnv[Any, Any, Any]:

@@ -114,6 +114,10 @@ class BrokenEnv(ScriptedEnv):
                 observation = np.zeros(3)
             if self.how == "reward":
                 reward = np.zeros(2)
+            if self.how == "nan":
+                observation = observation * np.nan
+            if self.how == "infinite reward":
+                reward = np.inf
         return observation, reward, terminated, truncated, info
 
 

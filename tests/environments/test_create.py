@@ -53,6 +53,13 @@ def test_a_backend_that_does_not_exist_for_an_environment() -> None:
         create_environment("CartPole-v1", backend="vector", wrappers=[MaskVelocity])
 
 
+def test_what_only_some_backends_can_do() -> None:
+    with pytest.raises(ConfigError, match=r"spare_environments=2 needs backend 'process', not 'sync'"):
+        create_environment("CartPole-v1", spare_environments=2)
+    with pytest.raises(ConfigError, match=r"on_env_error='restart' needs backend 'sync' or 'process'.* 'vector'"):
+        create_environment("CartPole-v1", backend="vector", on_env_error="restart")
+
+
 def test_options_reach_the_loader_only_when_set() -> None:
     def load(env_name: str, max_episode_steps: int = 3) -> gym.Env[Any, Any]:
         return gym.wrappers.TimeLimit(ScriptedEnv([(False, False)] * 9), max_episode_steps)

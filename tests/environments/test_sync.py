@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from alfish import nest
-from alfish.environments.episodes import SeededEpisodes
+from alfish.environments.episodes import SeededEpisodes, episode_seed
 from alfish.environments.sync import SyncEnvironment
 from alfish.errors import EnvironmentFault
 from alfish.types import TimeStep
@@ -172,6 +172,42 @@ def test_values_that_do_not_fit_the_spaces() -> None:
 
     with pytest.raises(EnvironmentFault, match=r"shape is \(1,\), its space has \(2,\)"):
         sync(Shy()).reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [("nan", r"an observation that is not finite: \[nan, nan\]"), ("infinite reward", "a reward .* inf")],
+)
+def test_what_is_not_finite_is_never_passed_on(how: str, what: str) -> None:
+    with pytest.raises(EnvironmentFault, match=rf"environment 1 returned {what}\n  in step 3 of episode 0, action 2"):
+        third_step(how)
+
+
+def test_a_single_number_is_not_spread_over_an_observation() -> None:
+    class Shrinking(ScriptedEnv):
+        def _observe(self) -> Any:
+            return super()._observe() if self.steps < 15 else np.zeros(1)
+
+    env = sync(Shrinking([MID] * 20))
+    env.reset(seed=0)
+    for _ in range(14):
+        env.step(torch.tensor([0]))
+    with pytest.raises(EnvironmentFault, match=r"(?s)shape is \(1,\), its space has \(2,\).*in step 15"):
+        env.step(torch.tensor([0]))
+
+
+def test_restarts_are_of_the_broken_environment_only() -> None:
+    broken, sound = BrokenEnv("raise"), ScriptedEnv([MID] * 9)
+    envs = [SeededEpisodes(env, "test", index) for index, env in enumerate((broken, sound))]
+    rebuilt = ScriptedEnv([MID] * 9)
+    env = SyncEnvironment(envs, rebuild=lambda index: SeededEpisodes(rebuilt, "test", index), max_restarts=1)
+    env.reset(seed=4)
+    steps = [env.step(torch.tensor([2, 2])) for _ in range(5)]
+    assert [step.step_type.tolist() for step in steps] == [[1, 1], [1, 1], [2, 1], [0, 1], [1, 1]]
+    assert [step.discount.tolist() for step in steps] == [[1, 1]] * 5
+    assert steps[2].observation.tolist() == [[0, 2], [0, 3]]  # the last good one of the broken
+    assert rebuilt.seeds == [episode_seed(4, 0, 1)]
+    assert env.num_restarts == 1
 
 
 def test_a_wrong_action_shape_is_refused() -> None:

@@ -61,6 +61,21 @@ def test_stream_of_a_vector_environment() -> None:
     assert env.render() is None
 
 
+@pytest.mark.parametrize("place", ["observation", "reward"])
+def test_what_is_not_finite_is_named(place: str) -> None:
+    class Broken(ScriptedVector):
+        def step(self, actions: Any) -> Any:
+            observation, reward, *rest = super().step(actions)
+            (observation if place == "observation" else reward)[1] = np.nan
+            return observation, reward, *rest
+
+    no = [False, False]
+    env = VectorEnvironment(Broken([(no, no)]), "scripted")
+    env.reset(seed=0)
+    with pytest.raises(EnvironmentFault, match=rf"scripted: environment 1 returned an? {place} that is not finite"):
+        env.step(torch.zeros(2, 1))
+
+
 def test_native_cartpole_runs_like_the_single_one() -> None:
     env = create_environment("CartPole-v1", num_parallel_environments=4, backend="vector", max_episode_steps=30)
     assert isinstance(env, VectorEnvironment)
