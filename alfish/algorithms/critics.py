@@ -12,7 +12,7 @@ from torch import nn
 from alfish import nest, specs
 from alfish.algorithms.on_policy import counts
 from alfish.algorithms.target_update import TargetUpdater
-from alfish.algorithms.td_loss import TDLoss, as_sequence
+from alfish.algorithms.td_loss import Correction, TDLoss, as_sequence
 from alfish.errors import ConfigError
 from alfish.networks.ensemble import Ensemble
 from alfish.networks.network import Network
@@ -65,13 +65,7 @@ class Critics(nn.Module):
         self._updater = TargetUpdater(self.online, self.target, tau, period)
         self._loss = loss
         self._is_vector = reward_spec.shape != ()
-        given = [1.0] * reward_spec.numel if reward_weights is None else list(reward_weights)
-        if len(given) != reward_spec.numel or not any(given):
-            raise ConfigError(
-                f"reward_weights = {tuple(given)}: the reward has shape {reward_spec.shape}, so "
-                f"{reward_spec.numel} weights are needed, not all of them 0"
-            )
-        self.register_buffer("weights", torch.tensor(given), persistent=False)
+        self.register_buffer("weights", checked_weights(reward_weights, reward_spec), persistent=False)
 
     def total(self, values: torch.Tensor) -> torch.Tensor:
         """What is maximised: the weighted sum over the rewards."""
@@ -91,6 +85,11 @@ class Critics(nn.Module):
         chosen = self.total(values).argmin(0, keepdim=True).unsqueeze(-1)
         return values.gather(0, chosen.expand(1, *values.shape[1:])).squeeze(0)
 
+    @torch.no_grad()
+    def judge(self, inputs: Nest) -> Nest:
+        """What the lowest critic says of one step; () for critics with memory, which one step says little to."""
+        return () if self.state_spec else self.total(self.lowest(self.online(inputs)[0]))
+
     @contextmanager
     def frozen(self) -> Iterator[Ensemble]:
         """The critics, for a loss of the actor: gradients flow through them, and none is computed for them."""
@@ -100,15 +99,23 @@ class Critics(nn.Module):
         finally:
             self.online.requires_grad_(True)
 
-    def loss(self, time_step: TimeStep, value: torch.Tensor, next_value: torch.Tensor) -> CriticLoss:
+    def loss(
+        self,
+        time_step: TimeStep,
+        value: torch.Tensor,
+        next_value: torch.Tensor,
+        correction: Correction | None = None,
+    ) -> CriticLoss:
         """
         Args:
             time_step: `T + 1` rows.
             value: `[N, T, B]` or `[N, T, B, R]`, of the actions that were taken, with gradient.
             next_value: `[T, B]` or `[T, B, R]`, of the time steps after them.
+            correction: for a loss that needs one.
         """
         # Targets look only at later time steps, so the first row can be anything.
-        target = self._loss.target(time_step, torch.cat([torch.zeros_like(next_value[:1]), next_value]))
+        values = torch.cat([torch.zeros_like(next_value[:1]), next_value])
+        target = self._loss.target(time_step, values, correction)
         value = value[:, : len(target)]
         errors = self._loss(value, target)
         rows = errors.sum((0, -1)) if self._is_vector else errors.sum(0)
@@ -125,6 +132,17 @@ class Critics(nn.Module):
 
     def update_targets(self) -> None:
         self._updater.step()
+
+
+def checked_weights(given: Sequence[float] | None, reward_spec: TensorSpec) -> torch.Tensor:
+    """A weight for each reward, 1 unless given."""
+    weights = [1.0] * reward_spec.numel if given is None else list(given)
+    if len(weights) != reward_spec.numel or not any(weights):
+        raise ConfigError(
+            f"reward_weights = {tuple(weights)}: the reward has shape {reward_spec.shape}, so "
+            f"{reward_spec.numel} weights are needed, not all of them 0"
+        )
+    return torch.tensor(weights)
 
 
 def first_state(state_spec: Nest, experience: Experience) -> Nest:

@@ -11,10 +11,11 @@ import torch
 
 from alfish import nest, specs
 from alfish.algorithms.critics import CriticLoss, Critics, first_state, summarize_critics
+from alfish.algorithms.explanation import Explanation
 from alfish.algorithms.exploration_noise import ExplorationNoise, OUNoise
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.target_update import TargetUpdater
-from alfish.algorithms.td_loss import TDLoss
+from alfish.algorithms.td_loss import TDLoss, refuse_correction
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
@@ -90,6 +91,7 @@ class DdpgAlgorithm(RLAlgorithm):
     ) -> None:
         actor = actor_network_ctor(input_tensor_spec=observation_spec, action_spec=action_spec)
         loss = critic_loss_ctor()
+        refuse_correction(loss, type(self).__name__)
         critics = Critics(
             lambda: critic_network_ctor(
                 input_tensor_spec=(observation_spec, action_spec), output_tensor_spec=reward_spec
@@ -124,6 +126,8 @@ class DdpgAlgorithm(RLAlgorithm):
         self._target_updater = TargetUpdater(actor, self.target_actor_network, target_update_tau, target_update_period)
         self._random_action = as_scheduler(rollout_random_action)
         self._carries_all_memory = self_contained is memory
+        if not self._carries_all_memory:
+            self.learning_only = ("target_actor_network", "critics")
         if actor_optimizer is not None:
             self.add_optimizer(actor_optimizer, [actor])
         if critic_optimizer is not None:
@@ -132,11 +136,11 @@ class DdpgAlgorithm(RLAlgorithm):
     def predict_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         state = state or DdpgState()
         action, actor_state = self.actor_network(time_step.observation, state.actor)
-        if self.epsilon_greedy > 0:
-            at_rest = specs.zeros(self.exploration_noise.state_spec, len(time_step.step_type))
-            noisy, _ = self.exploration_noise(action, at_rest, self.generator, self.progress)
-            action = nest.where(self._coins(time_step, self.epsilon_greedy), noisy, action)
+        action = self.exploration_noise.sometimes(action, self.epsilon_greedy, self.generator, self.progress)
         return AlgStep(action, DdpgState(actor_state) if self.predict_state_spec else ())
+
+    def explain_step(self, time_step: TimeStep, state: Nest, action: Nest) -> Explanation:
+        return Explanation(action_value=self.critics.judge((time_step.observation, action)))
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         state = state or DdpgState()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Annotated, Any
 
 import torch
 
 from alfish import nest, specs
+from alfish.algorithms.critics import checked_weights
+from alfish.algorithms.explanation import Explanation
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.target_update import TargetUpdater
-from alfish.algorithms.td_loss import TDLoss, as_sequence
+from alfish.algorithms.td_loss import TDLoss, as_sequence, refuse_correction
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
@@ -34,7 +36,7 @@ class DqnAlgorithm(RLAlgorithm):
     The other extensions are options of the parts: n-step targets (`TDLoss.num_steps`), dueling and noisy layers
     (`QNetwork.dueling`, `QNetwork.noise_std`), memory (`q_network_ctor = @QRnnNetwork`), prioritized replay
     (`TrainerConfig.priority_replay`; the priority of a sequence is its mean absolute TD error). Vector rewards have
-    a Q value each; the action with the largest sum is the best one.
+    a Q value each; the action with the largest weighted sum is the best one.
 
     Args:
         observation_spec: what the network sees; a field `action_mask` says which actions are allowed.
@@ -44,6 +46,7 @@ class DqnAlgorithm(RLAlgorithm):
         config: the options of the run.
         q_network_ctor: called with input_tensor_spec, action_spec and output_tensor_spec.
         critic_loss_ctor: makes the loss, which also knows the discount and the target.
+        reward_weights: of a vector reward in what is maximised; None weighs all rewards by 1.
         rollout_epsilon_greedy: chance of a random action while training; 0 with noisy layers.
         double_q: the trained network chooses the action that the target network judges (van Hasselt et al. 2016);
             else the target network does both.
@@ -57,6 +60,8 @@ class DqnAlgorithm(RLAlgorithm):
 
     on_policy: bool = False
     provides_priority: bool = True
+    learning_only = ("target_q_network",)
+    reward_weights: torch.Tensor
     idle_options: Mapping[str, str] = {
         "temporally_independent_train_step": "sequences go through its network at once in any case"
     }
@@ -70,6 +75,7 @@ class DqnAlgorithm(RLAlgorithm):
         config: TrainerConfig | None = None,
         q_network_ctor: Callable[..., Any] = QNetwork,
         critic_loss_ctor: Callable[..., TDLoss] = TDLoss,
+        reward_weights: Sequence[float] | None = None,
         rollout_epsilon_greedy: Annotated[float, Range(min=0, max=1)] | Scheduler = 0.1,
         double_q: bool = True,
         burn_in_length: Annotated[int, Range(min=0)] = 0,
@@ -97,6 +103,7 @@ class DqnAlgorithm(RLAlgorithm):
             self.q_network, self.target_q_network, target_update_tau, target_update_period
         )
         self.loss = critic_loss_ctor()
+        refuse_correction(self.loss, "DqnAlgorithm")
         self.sequence_length = burn_in_length + self.loss.least_time_steps
         self._check_sequences(burn_in_length, config)
         self._burn_in = burn_in_length
@@ -104,6 +111,7 @@ class DqnAlgorithm(RLAlgorithm):
         self._double_q = double_q
         self._first_action = int(action_spec.minimum)
         self._is_vector = reward_spec.shape != ()
+        self.register_buffer("reward_weights", checked_weights(reward_weights, reward_spec), persistent=False)
         self._noisy_online, self._noisy_all = noisy_layers(q_network), noisy_layers(self)
 
     # Acting
@@ -117,6 +125,10 @@ class DqnAlgorithm(RLAlgorithm):
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         return self._step(time_step, state, self.epsilon_greedy)
+
+    def explain_step(self, time_step: TimeStep, state: Nest, action: Nest) -> Explanation:
+        q, _ = self.q_network(time_step.observation, state)
+        return Explanation(q_values=self._one_per_action(q))
 
     def _step(self, time_step: TimeStep, state: Nest, epsilon: float) -> AlgStep:
         q, state = self.q_network(time_step.observation, state)
@@ -204,7 +216,7 @@ class DqnAlgorithm(RLAlgorithm):
 
     def _one_per_action(self, q: torch.Tensor) -> torch.Tensor:
         """`[..., N, R]` as `[..., N]`."""
-        return q.sum(-1) if self._is_vector else q
+        return q @ self.reward_weights if self._is_vector else q
 
     def _pick(self, q: torch.Tensor, choice: torch.Tensor) -> torch.Tensor:
         """The values of the chosen actions: of `[..., N]` or `[..., N, R]` at `[...]`."""

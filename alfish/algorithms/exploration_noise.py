@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import torch
 
-from alfish import nest
+from alfish import nest, specs
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
 from alfish.optimizers.schedulers import Scheduler, as_scheduler
@@ -48,6 +48,16 @@ class ExplorationNoise(ABC):
         noise = self.draw(action, state, generator, progress)
         disturbed = nest.map(lambda bounds, *pair: bounds.disturbed(*pair), self._bounds, action, noise)
         return disturbed, noise if self.state_spec != () else ()
+
+    def sometimes(self, action: Nest, chance: float, generator: torch.Generator, progress: Progress) -> Nest:
+        """Actions of which each row is disturbed with probability `chance`, as at the start of an episode."""
+        if chance == 0:
+            return action
+        first = nest.leaves(action)[0]
+        at_rest = specs.zeros(self.state_spec, len(first), device=first.device)
+        disturbed, _ = self(action, at_rest, generator, progress)
+        coins = torch.rand(len(first), generator=generator, device=first.device) < chance
+        return nest.where(coins, disturbed, action)
 
 
 def _normal(action: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -17,14 +17,15 @@ from alfish import nest
 from alfish.algorithms.action_parts import ActionParts
 from alfish.algorithms.critics import CriticLoss, Critics, first_state, summarize_critics
 from alfish.algorithms.entropy_temperature import EntropyTemperature
+from alfish.algorithms.explanation import Explanation, outline
 from alfish.algorithms.rl_algorithm import RLAlgorithm
-from alfish.algorithms.sac_networks import check_networks, check_squashed, target_entropies
-from alfish.algorithms.td_loss import TDLoss
+from alfish.algorithms.sac_networks import check_networks, check_options, check_squashed, target_entropies
+from alfish.algorithms.td_loss import Correction, TDLoss
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
 from alfish.environments.environment import Environment
-from alfish.networks.distributions import Categorical
+from alfish.networks.distributions import Categorical, Distribution
 from alfish.networks.network import unroll_network
 from alfish.optimizers.optimizer import Optimizer
 from alfish.specs import TensorSpec
@@ -38,6 +39,18 @@ class SacState:
     actor: Nest = ()
     critics: Nest = ()
     target_critics: Nest = ()
+
+
+@record
+class SacPolicy:
+    """The distribution of each part of an action; None for a part that there is not."""
+
+    continuous: Distribution | None = None
+    discrete: Categorical | None = None
+
+    def log_prob(self, discrete: Nest, continuous: Nest) -> torch.Tensor:
+        parts = ((self.discrete, discrete), (self.continuous, continuous))
+        return torch.stack([policy.log_prob(action) for policy, action in parts if policy is not None]).sum(0)
 
 
 @configurable
@@ -56,7 +69,8 @@ class SacAlgorithm(RLAlgorithm):
             and output_tensor_spec.
         q_network_ctor: when there is a discrete action, called with input_tensor_spec (the observation, or for mixed
             actions the pair of it and the continuous actions), action_spec and output_tensor_spec.
-        critic_loss_ctor: makes the targets and the loss of the critics: gamma, n-step and lambda-returns.
+        critic_loss_ctor: makes the targets and the loss of the critics: @TDLoss has gamma, n-step and lambda-returns,
+            @RetraceTDLoss corrects them for actions of older policies.
         num_critic_replicas: critics; the lowest of them counts.
         reward_weights: of a vector reward in what is maximised; None weighs all rewards by 1.
         target_entropy: in nats, of the policy; a pair (discrete, continuous) for mixed actions. None: for each
@@ -145,6 +159,10 @@ class SacAlgorithm(RLAlgorithm):
         )
         self._choice_distribution = Categorical.for_spec(parts.discrete) if parts.discrete else Categorical
         self._carries_all_memory = carried is memory
+        self._corrects = loss.needs_correction
+        check_options(loss, config, learn_alpha, alpha_optimizer)
+        if not self._carries_all_memory:
+            self.learning_only = ("critics.target",) if parts.discrete else ("critics",)
         temperatures = [each for each in (self.temperature, self.choice_temperature) if each]
         owners = ((actor_optimizer, [actor]), (critic_optimizer, [critics]), (alpha_optimizer, temperatures))
         for owner, modules in owners:
@@ -153,30 +171,43 @@ class SacAlgorithm(RLAlgorithm):
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         state = state or SacState()
-        action, next_state = self._decide(time_step, state, greedy=self.epsilon_greedy < 1)
+        action, next_state, _ = self._decide(time_step, state, greedy=self.epsilon_greedy < 1)
         if 0 < self.epsilon_greedy < 1:
             batch, device = len(time_step.step_type), time_step.step_type.device
             coins = torch.rand(batch, generator=self.generator, device=device) < self.epsilon_greedy
-            sampled = self._decide(time_step, state, greedy=False)
+            sampled = self._decide(time_step, state, greedy=False)[:2]
             action, next_state = nest.where(coins, sampled, (action, next_state))
         return AlgStep(action, next_state if self.predict_state_spec else ())
 
+    def explain_step(self, time_step: TimeStep, state: Nest, action: Nest) -> Explanation:
+        inputs = self._critic_inputs(time_step.observation, self.parts.split(action)[1])
+        values = self.critics.judge(inputs)
+        _, _, policy = self._decide(time_step, state or SacState(), greedy=True)
+        continuous = outline(policy.continuous)
+        if policy.discrete is None:
+            return Explanation(action_value=values, policy=continuous)
+        outlined = self.parts.join(outline(policy.discrete), nest.leaves(continuous))
+        return Explanation(q_values=values, policy=outlined)
+
     def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         state = state or SacState()
-        action, next_state = self._decide(time_step, state, greedy=False)
+        action, next_state, policy = self._decide(time_step, state, greedy=False)
         if self._carries_all_memory:
             inputs = self._critic_inputs(time_step.observation, self.parts.split(action)[1])
             critics = next_state.critics if self.parts.discrete else self.critics.online(inputs, state.critics)[1]
             target = self.critics.target(inputs, state.target_critics)[1]
             next_state = replace(next_state, critics=critics, target_critics=target)
-        return AlgStep(action, next_state if self.rollout_state_spec else ())
+        info = policy.log_prob(*self.parts.split(action)) if self._corrects else ()
+        return AlgStep(action, next_state if self.rollout_state_spec else (), info)
 
     def compute_loss(self, experience: Experience) -> LossInfo:
         time_step, state = experience.time_step, first_state(self.train_state_spec, experience) or SacState()
         taken = nest.index(time_step, slice(None, -1))
         discrete, continuous = self.parts.split(experience.action)
         values = self._values(self.critics.online, taken, continuous, state.critics)
-        critic = self.critics.loss(time_step, self._of_choice(values, discrete), self._next_value(experience, state))
+        next_value = self._next_value(experience, state)
+        correction = self._correction(experience, values, state) if self._corrects else None
+        critic = self.critics.loss(time_step, self._of_choice(values, discrete), next_value, correction)
         extra = {"critic": critic.loss}
         if self.actor_network is not None:
             extra |= self._actor_losses(taken, state)
@@ -189,10 +220,11 @@ class SacAlgorithm(RLAlgorithm):
     def after_update(self) -> None:
         self.critics.update_targets()
 
-    def _decide(self, time_step: TimeStep, state: SacState, greedy: bool) -> tuple[Nest, SacState]:
+    def _decide(self, time_step: TimeStep, state: SacState, greedy: bool) -> tuple[Nest, SacState, SacPolicy]:
         """One step: the continuous part first, then the choice that goes with it."""
         continuous: Nest = ()
         discrete: Nest = ()
+        distribution = choice = None
         if self.actor_network is not None:
             distribution, actor_state = self.actor_network(time_step.observation, state.actor)
             continuous = distribution.mode() if greedy else distribution.sample(self.generator)
@@ -203,7 +235,7 @@ class SacAlgorithm(RLAlgorithm):
             choice = self._choice(values)
             discrete = choice.mode() if greedy else choice.sample(self.generator)
             state = replace(state, critics=critic_state)
-        return self.parts.join(discrete, continuous), state
+        return self.parts.join(discrete, continuous), state, SacPolicy(distribution, choice)
 
     @torch.no_grad()
     def _next_value(self, experience: Experience, state: SacState) -> torch.Tensor:
@@ -220,6 +252,18 @@ class SacAlgorithm(RLAlgorithm):
             value = self._mean(choice, value)
             bonus = bonus + self.choice_temperature.alpha() * choice.entropy()
         return (value + self.critics.spread(bonus))[-experience.length :]
+
+    @torch.no_grad()
+    def _correction(self, experience: Experience, values: torch.Tensor, state: SacState) -> Correction:
+        """How the policy judges the stored actions; `values` are those of the critics for them."""
+        taken = nest.index(experience.time_step, slice(None, -1))
+        discrete, continuous = self.parts.split(experience.action)
+        policy = SacPolicy(self._distribution(taken, state), self._choice(values) if self.parts.discrete else None)
+        target_values = self._values(self.critics.target, taken, continuous, state.target_critics)
+        return Correction(
+            action_value=self.critics.lowest(self._of_choice(target_values, discrete)),
+            ratio=(policy.log_prob(discrete, continuous) - experience.rollout_info).exp(),
+        )
 
     def _actor_losses(self, time_step: TimeStep, state: SacState) -> dict[str, torch.Tensor]:
         """Of the actor and of the temperatures, `[T, B]`."""
@@ -238,11 +282,14 @@ class SacAlgorithm(RLAlgorithm):
 
     def _sample(self, time_step: TimeStep, state: SacState) -> tuple[Nest, Any]:
         """Continuous actions `[T, B, ...]` with gradient, and their log-probabilities; () without a continuous part."""
+        distribution = self._distribution(time_step, state)
+        return distribution.rsample_and_log_prob(self.generator) if distribution is not None else ((), ())
+
+    def _distribution(self, time_step: TimeStep, state: SacState) -> Any:
+        """Of the continuous actions `[T, B, ...]`; None if there are none."""
         if self.actor_network is None:
-            return (), ()
-        is_first = time_step.is_first()
-        distribution, _ = unroll_network(self.actor_network, time_step.observation, state.actor, is_first)
-        return distribution.rsample_and_log_prob(self.generator)
+            return None
+        return unroll_network(self.actor_network, time_step.observation, state.actor, time_step.is_first())[0]
 
     def _values(self, critics: Any, time_step: TimeStep, continuous: Nest, state: Nest) -> torch.Tensor:
         """`[N, T, B]`, with a dimension for the choices if there are any, and one for a vector reward."""

@@ -1,4 +1,4 @@
-"""Whether the networks given to SAC fit the kind of its actions, said before anything is trained."""
+"""Whether what is given to SAC fits the kind of its actions and itself, said before anything is trained."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 from alfish import nest, specs
 from alfish.algorithms.action_parts import ActionParts
 from alfish.algorithms.entropy_temperature import default_target_entropy
+from alfish.algorithms.td_loss import TDLoss
+from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.errors import ConfigError
 from alfish.networks.distributions import SquashedNormal
 from alfish.types import Nest
@@ -43,6 +45,20 @@ def check_squashed(actor: Any, observation_spec: Nest, action_spec: Nest) -> Non
                 f"{spec.minimum} .. {spec.maximum} of the action. Add\n    "
                 f"{type(actor).__name__}.continuous_projection_net_ctor = @StableNormalProjectionNetwork"
             )
+
+
+def check_options(loss: TDLoss, config: TrainerConfig | None, learn_alpha: bool, alpha_optimizer: Any) -> None:
+    """What would be ignored, or make the numbers wrong, without a word."""
+    if alpha_optimizer is not None and not learn_alpha:
+        raise ConfigError(
+            "SacAlgorithm.alpha_optimizer has nothing to optimize: SacAlgorithm.learn_alpha = False keeps alpha as it "
+            "is. Remove one of the two lines"
+        )
+    if loss.needs_correction and config is not None and config.random_initial_collect:
+        raise ConfigError(
+            f"SacAlgorithm.critic_loss_ctor = @{type(loss).__name__} needs the probability of each stored action under "
+            "the policy; random actions have none. Set TrainerConfig.random_initial_collect = False"
+        )
 
 
 def target_entropies(parts: ActionParts, given: Any) -> tuple[float, float]:

@@ -15,11 +15,12 @@ from alfish import nest, specs
 from alfish.algorithms.actor_critic import epsilon_greedy_action
 from alfish.algorithms.critics import CriticLoss, Critics, first_state, summarize_critics
 from alfish.algorithms.entropy_temperature import EntropyTemperature, default_target_entropy
+from alfish.algorithms.explanation import Explanation, outline
 from alfish.algorithms.exploration_noise import ExplorationNoise, OUNoise
 from alfish.algorithms.on_policy import counts
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.sac_networks import check_squashed
-from alfish.algorithms.td_loss import TDLoss, as_sequence
+from alfish.algorithms.td_loss import TDLoss, as_sequence, refuse_correction
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
@@ -108,6 +109,8 @@ class SarsaAlgorithm(RLAlgorithm):
         is_soft = _makes_distributions(actor, observation_spec)
         noise = None if is_soft else exploration_noise_ctor(action_spec=action_spec)
         loss = critic_loss_ctor()
+        refuse_correction(loss, "SarsaAlgorithm")
+        _check_style(is_soft, alpha_optimizer, target_entropy)
         critics = Critics(
             lambda: critic_network_ctor(
                 input_tensor_spec=(observation_spec, action_spec), output_tensor_spec=reward_spec
@@ -143,6 +146,8 @@ class SarsaAlgorithm(RLAlgorithm):
             target = default_target_entropy(action_spec) if target_entropy is None else target_entropy
             self.temperature = EntropyTemperature(target, initial_log_alpha)
         self._carries_all_memory = shared is memory
+        if not self._carries_all_memory:
+            self.learning_only = ("critics",)
         _check_length(config, self.sequence_length)
         owners = ((actor_optimizer, actor), (critic_optimizer, critics), (alpha_optimizer, self.temperature))
         for owner, module in owners:
@@ -151,9 +156,18 @@ class SarsaAlgorithm(RLAlgorithm):
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         policy, actor_state = self.actor_network(time_step.observation, (state or SarsaState()).actor)
-        if self.temperature is not None:
-            policy = epsilon_greedy_action(policy, self.epsilon_greedy, self.generator)
-        return AlgStep(policy, SarsaState(actor_state) if self.predict_state_spec else ())
+        if self.exploration_noise is None:
+            action = epsilon_greedy_action(policy, self.epsilon_greedy, self.generator)
+        else:
+            action = self.exploration_noise.sometimes(policy, self.epsilon_greedy, self.generator, self.progress)
+        return AlgStep(action, SarsaState(actor_state) if self.predict_state_spec else ())
+
+    def explain_step(self, time_step: TimeStep, state: Nest, action: Nest) -> Explanation:
+        policy, _ = self.actor_network(time_step.observation, (state or SarsaState()).actor)
+        return Explanation(
+            action_value=self.critics.judge((time_step.observation, action)),
+            policy=outline(policy) if self.exploration_noise is None else (),
+        )
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         state = state or SarsaState()
@@ -222,6 +236,16 @@ class SarsaAlgorithm(RLAlgorithm):
 def _makes_distributions(actor: Any, observation_spec: Nest) -> bool:
     output, _ = actor(specs.zeros(observation_spec, 1), specs.zeros(actor.state_spec, 1))
     return isinstance(output, Distribution)
+
+
+def _check_style(is_soft: bool, alpha_optimizer: Optimizer | None, target_entropy: float | None) -> None:
+    given = {"alpha_optimizer": alpha_optimizer, "target_entropy": target_entropy}
+    idle = [f"SarsaAlgorithm.{name}" for name, value in given.items() if value is not None]
+    if idle and not is_soft:
+        raise ConfigError(
+            f"{', '.join(idle)}: has no use for a deterministic policy, which has no entropy. Remove the line, or use "
+            "SarsaAlgorithm.actor_network_ctor = @ActorDistributionNetwork"
+        )
 
 
 def _check_length(config: TrainerConfig | None, least: int) -> None:

@@ -9,8 +9,18 @@ from torch.nn import functional as F
 
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
+from alfish.errors import ConfigError
+from alfish.losses.retrace import retrace
 from alfish.losses.value_ops import td_lambda as lambda_return
-from alfish.types import TimeStep
+from alfish.types import TimeStep, record
+
+
+@record
+class Correction:
+    """What tells how likely the trained policy was to act as the stored experience did."""
+
+    action_value: torch.Tensor  # [T, B] or [T, B, R], of the actions that were taken
+    ratio: torch.Tensor  # [T, B], their probability under the trained policy, by that under the acting one
 
 
 @configurable
@@ -29,6 +39,8 @@ class TDLoss:
         td_lambda: 1 is the n-step return, 0 the one-step return, in between the lambda-return of the n steps.
         td_error_loss: 'squared' error, or 'huber': half the square up to an error of 1, linear beyond.
     """
+
+    needs_correction: bool = False  # its target takes a `Correction`
 
     def __init__(
         self,
@@ -51,13 +63,14 @@ class TDLoss:
         """How many of `length` actions in a row are trained: the first ones."""
         return length + 1 - (self.num_steps or 1)
 
-    def target(self, time_step: TimeStep, values: torch.Tensor) -> torch.Tensor:
+    def target(self, time_step: TimeStep, values: torch.Tensor, correction: Correction | None = None) -> torch.Tensor:
         """What the critic should say about the trained actions: `[num_trained(T), B]`, or `[..., B, R]`.
 
         Args:
             time_step: `T + 1` rows.
             values: `[T + 1, B]` or `[T + 1, B, R]`, of the time steps; the first row matters only at LAST, where the
                 action does not count.
+            correction: given when `needs_correction`.
         """
         rows = [time_step.reward, values, time_step.discount * self.gamma, time_step.step_type]
         trained = self.num_trained(len(values) - 1)
@@ -94,6 +107,52 @@ class OneStepTDLoss(TDLoss):
         td_error_loss: Literal["squared", "huber"] = "squared",
     ) -> None:
         super().__init__(gamma=gamma, td_error_loss=td_error_loss)
+
+
+@configurable
+class RetraceTDLoss(TDLoss):
+    """Retrace(lambda) as target (Munos et al. 2016): long returns, cut where the trained policy would act otherwise.
+
+    Every action of a sequence is trained, on what follows in it: set `TrainerConfig.mini_batch_length`. For
+    `SacAlgorithm`, whose policy gives probabilities.
+
+    Args:
+        gamma: discount of future rewards.
+        retrace_lambda: 1 is the full return as far as the policies agree, 0 the one-step return.
+        td_error_loss: 'squared' error, or 'huber': half the square up to an error of 1, linear beyond.
+    """
+
+    needs_correction = True
+
+    def __init__(
+        self,
+        gamma: Annotated[float, Range(min=0, max=1)] = 0.99,
+        retrace_lambda: Annotated[float, Range(min=0, max=1)] = 0.95,
+        td_error_loss: Literal["squared", "huber"] = "squared",
+    ) -> None:
+        super().__init__(gamma, num_steps=None, td_lambda=retrace_lambda, td_error_loss=td_error_loss)
+
+    def target(self, time_step: TimeStep, values: torch.Tensor, correction: Correction | None = None) -> torch.Tensor:
+        assert correction is not None
+        discount = time_step.discount * self.gamma
+        return retrace(
+            time_step.reward,
+            values,
+            correction.action_value,
+            correction.ratio,
+            discount,
+            time_step.step_type,
+            self._lambda,
+        )
+
+
+def refuse_correction(loss: TDLoss, algorithm: str) -> None:
+    """For algorithms whose policy has no probabilities."""
+    if loss.needs_correction:
+        raise ConfigError(
+            f"{algorithm}.critic_loss_ctor = @{type(loss).__name__}: it weighs actions by their probability, which "
+            f"{algorithm} does not have. Use @TDLoss with num_steps and td_lambda, or SacAlgorithm"
+        )
 
 
 def as_sequence(rows: torch.Tensor, counts: torch.Tensor, start: int = 0) -> torch.Tensor:

@@ -126,6 +126,17 @@ def test_vector_rewards_have_a_value_each_and_the_largest_sum_decides() -> None:
     assert step.output.tolist() == [1]
 
 
+def test_reward_weights_decide_which_action_is_the_best() -> None:
+    rows = [[[1.0, 1.0], [0.0, 0.0]], [[5.0, 0.0], [0.0, 6.0]]]
+    algorithm = tabular(rows, rows, TensorSpec((2,)), reward_weights=(1.0, 0.5))
+    # Weighted, action 0 is worth 5 and action 1 only 3: targets 1 + 0.5 * 5 and 2 + 0, both values are 1.
+    assert algorithm.compute_loss(sequence([[0.0, 0.0], [1.0, 2.0]], [0])).loss.tolist() == [[2.5**2 + 1]]
+    step = algorithm.predict_step(nest.index(sequence([[0.0, 0.0]] * 2, [0]).time_step, 1), ())
+    assert step.output.tolist() == [0]
+    with pytest.raises(ConfigError, match="2 weights are needed"):
+        tabular(rows, rows, TensorSpec((2,)), reward_weights=(1.0,))
+
+
 def test_actions_that_do_not_start_at_0() -> None:
     spec = BoundedTensorSpec((), torch.int64, np.asarray(3), np.asarray(4))
     algorithm = tabular(ROWS, TARGET_ROWS, action_spec=spec)

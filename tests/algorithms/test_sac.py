@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from alfish import nest
-from alfish.algorithms.sac import SacAlgorithm
-from alfish.algorithms.td_loss import TDLoss
+from alfish.algorithms.sac import SacAlgorithm, SacState
+from alfish.algorithms.td_loss import RetraceTDLoss, TDLoss
 from alfish.errors import ConfigError
 from alfish.networks.actor_distribution import ActorDistributionNetwork, ActorDistributionRnnNetwork
 from alfish.networks.critic import CriticNetwork, CriticRnnNetwork
@@ -203,7 +203,7 @@ def test_a_fixed_alpha_stays() -> None:
 
 def test_mode_in_evaluation_and_samples_while_exploring() -> None:
     algorithm = start("continuous", num_environments=50)
-    time_step = algorithm._time_step
+    time_step = algorithm.time_step
     mode = algorithm.actor_network(time_step.observation)[0].mode()
     assert torch.equal(algorithm.predict_step(time_step, ()).output, mode)
     assert not torch.equal(algorithm.rollout_step(time_step, ()).output, mode)
@@ -216,7 +216,7 @@ def test_mode_in_evaluation_and_samples_while_exploring() -> None:
 
 def test_the_discrete_policy_is_the_softmax_of_the_lowest_values() -> None:
     algorithm = start("discrete", num_environments=4000, initial_log_alpha=log(0.5))
-    time_step = algorithm._time_step
+    time_step = algorithm.time_step
     policy = (algorithm.critics.online(time_step.observation)[0].amin(0) / 0.5).softmax(-1)
     drawn = algorithm.rollout_step(time_step, ()).output
     assert drawn.float().mean().item() == pytest.approx(policy[:, 1].mean().item(), abs=0.03)
@@ -232,6 +232,52 @@ def test_n_step_sequences() -> None:
     for _ in range(8):
         algorithm.train_iter()
     assert algorithm.progress.updates > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_retrace_with_experience_of_its_own_is_the_lambda_return_around_the_target_critics(kind: str) -> None:
+    """While the policy is still the one that acted, no return is cut: R[t] = r + gamma (V + lambda (R - Q))[t + 1]."""
+    loss = partial(RetraceTDLoss, gamma=0.9, retrace_lambda=0.8)
+    algorithm = start(kind, critic_loss_ctor=loss, options={"mini_batch_length": 4}, num_environments=3)
+    experience = algorithm.unroll(4)
+    assert experience.rollout_info.shape == (4, 3)
+    drawn = algorithm.generator.get_state()
+    critic = algorithm.compute_loss(experience).extra["critic"]
+    algorithm.generator.set_state(drawn)
+    steps, (discrete, continuous) = experience.time_step, algorithm.parts.split(experience.action)
+    taken = nest.index(steps, slice(None, -1))
+    with torch.no_grad():
+        values = algorithm._next_value(experience, SacState())
+        target_values = algorithm._values(algorithm.critics.target, taken, continuous, ())
+        judged = algorithm._of_choice(target_values, discrete).amin(0)
+        online = algorithm._of_choice(algorithm._values(algorithm.critics.online, taken, continuous, ()), discrete)
+        discount, later = steps.discount[1:] * 0.9, torch.zeros(3)
+        for t in reversed(range(4)):
+            is_end = steps.step_type[t] == 2  # the action is ignored, and no return passes through
+            target = steps.reward[t + 1] + discount[t] * (values[t] + 0.8 * later)
+            later = torch.where(is_end, 0.0, target - judged[t])
+            expected = (online[:, t] - target).square().sum(0)
+            torch.testing.assert_close(critic[t][~is_end], expected[~is_end], rtol=1e-4, atol=1e-5)
+
+
+def test_retrace_is_cut_where_the_policy_would_not_act_so() -> None:
+    loss = partial(RetraceTDLoss, gamma=0.9, retrace_lambda=1.0)
+    algorithm = start("discrete", critic_loss_ctor=loss, options={"mini_batch_length": 3})
+    batch = replace(random_batch(algorithm, length=2), rollout_info=torch.full((2, 6), 50.0))
+    cut = algorithm.compute_loss(batch).extra["critic"]
+    one_step = start("discrete", critic_loss_ctor=partial(TDLoss, gamma=0.9))
+    one_step.load_state_dict(algorithm.state_dict())
+    valid = batch.time_step.step_type[:-1] != 2
+    torch.testing.assert_close(cut[valid], one_step.compute_loss(batch).extra["critic"][valid])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_solves_the_policy_unittest_with_retrace(kind: str) -> None:
+    options = {"mini_batch_length": 4, "mini_batch_size": 32}
+    algorithm = start(kind, target_update_tau=0.05, critic_loss_ctor=RetraceTDLoss, options=options)
+    for _ in range(400):
+        algorithm.train_iter()
+    assert final_reward(algorithm, steps=100).item() == pytest.approx(1.0, abs=0.2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -282,6 +328,38 @@ def test_optimizers_of_their_own() -> None:
 def test_missing_networks_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"SacAlgorithm.critic_network_ctor = @CriticNetwork"):
         start("continuous", critic_network_ctor=None)
+
+
+def test_a_cue_before_the_sequence_needs_the_stored_state() -> None:
+    """The cue is shown at step 0 and pays at steps 3 and 4; sequences have 3 time steps."""
+
+    def reward(use_rollout_state: bool) -> float:
+        algorithm = start_replay(
+            SacAlgorithm,
+            env_name="alfish/RNNPolicyUnittest-v0",
+            env_kwargs={"gap": 3},
+            num_environments=32,
+            target_update_tau=0.05,
+            initial_log_alpha=-3.0,
+            options={"mini_batch_length": 3, "mini_batch_size": 64, "use_rollout_state": use_rollout_state},
+            **RECURRENT["discrete"],
+        )
+        for _ in range(400):
+            algorithm.train_iter()
+        return final_reward(algorithm).item()
+
+    assert reward(use_rollout_state=True) == pytest.approx(2 / 5, abs=0.05)
+    assert reward(use_rollout_state=False) < 0.3
+
+
+def test_options_that_would_be_ignored_are_refused() -> None:
+    with pytest.raises(ConfigError, match="alpha_optimizer has nothing to optimize"):
+        start("continuous", learn_alpha=False, alpha_optimizer=Adam(lr=0.1), optimizer=Adam(lr=0.1))
+    options = {"random_initial_collect": True, "initial_collect_steps": 10}
+    with pytest.raises(
+        ConfigError, match=r"random actions have none\. Set TrainerConfig\.random_initial_collect = False"
+    ):
+        start("continuous", critic_loss_ctor=RetraceTDLoss, options=options)
 
 
 def test_debug_summaries_tell_alpha() -> None:

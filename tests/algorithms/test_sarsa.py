@@ -12,7 +12,7 @@ import torch
 from alfish import nest
 from alfish.algorithms.exploration_noise import GaussianNoise
 from alfish.algorithms.sarsa import SarsaAlgorithm
-from alfish.algorithms.td_loss import TDLoss
+from alfish.algorithms.td_loss import RetraceTDLoss, TDLoss
 from alfish.errors import ConfigError
 from alfish.networks.actor import ActorNetwork, ActorRnnNetwork
 from alfish.networks.actor_distribution import ActorDistributionNetwork, ActorDistributionRnnNetwork
@@ -143,7 +143,7 @@ def test_discrete_actions_are_refused() -> None:
 def test_noise_or_samples_while_exploring() -> None:
     for kind in ("ddpg", "sac"):
         algorithm = start(kind)
-        time_step = algorithm._time_step
+        time_step = algorithm.time_step
         state = nest.map(lambda spec: spec.zeros(4), algorithm.rollout_state_spec)
         greedy = algorithm.predict_step(time_step, ()).output
         explored = algorithm.rollout_step(time_step, state).output
@@ -151,6 +151,25 @@ def test_noise_or_samples_while_exploring() -> None:
         assert (explored >= 0).all()
         assert (explored <= 1).all()
         assert torch.equal(algorithm.predict_step(time_step, ()).output, greedy)
+
+
+@pytest.mark.parametrize("kind", ["ddpg", "sac"])
+def test_epsilon_greedy_explores_in_evaluation(kind: str) -> None:
+    algorithm = start(kind, num_environments=50)
+    time_step = algorithm.time_step
+    greedy = algorithm.predict_step(time_step, ()).output
+    algorithm.epsilon_greedy = 0.5
+    explored = (algorithm.predict_step(time_step, ()).output != greedy).float().mean().item()
+    assert 0.2 < explored < 0.8
+
+
+def test_options_that_would_be_ignored_are_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"SarsaAlgorithm\.alpha_optimizer, SarsaAlgorithm\.target_entropy: has no use"
+    ):
+        start("ddpg", alpha_optimizer=Adam(lr=0.1), optimizer=Adam(lr=0.1), target_entropy=-1.0)
+    with pytest.raises(ConfigError, match="RetraceTDLoss"):
+        start("sac", critic_loss_ctor=RetraceTDLoss)
 
 
 @pytest.mark.parametrize("kind", ["ddpg_rnn", "sac_rnn"])

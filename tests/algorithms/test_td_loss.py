@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from alfish.algorithms.td_loss import OneStepTDLoss, TDLoss, as_sequence
+from alfish.algorithms.td_loss import Correction, OneStepTDLoss, RetraceTDLoss, TDLoss, as_sequence, refuse_correction
 from alfish.algorithms.updater import weighted_mean
+from alfish.errors import ConfigError
 from alfish.types import StepType, TimeStep
 
 FIRST, MID, LAST = StepType.FIRST, StepType.MID, StepType.LAST
@@ -51,6 +52,24 @@ def test_targets_by_hand(steps: int | None, layout: TimeStep, expected: list[flo
     target = loss.target(layout, VALUES)
     assert target.squeeze(1).tolist() == pytest.approx(expected)
     assert len(target) == loss.num_trained(3)
+
+
+def test_retrace_by_hand() -> None:
+    """gamma 0.5, lambda 1; action values 10, 20, 30; the second action was half as likely, the third twice."""
+    loss = RetraceTDLoss(gamma=0.5, retrace_lambda=1.0)
+    correction = Correction(action_value=column([10.0, 20, 30]), ratio=column([1.0, 0.5, 2]))
+    last = 4 + 0.5 * 400
+    middle = 2 + 0.5 * (300 + 1.0 * (last - 30))
+    first = 1 + 0.5 * (200 + 0.5 * (middle - 20))
+    target = loss.target(GOING_ON, VALUES, correction)
+    assert target.squeeze(1).tolist() == pytest.approx([first, middle, last])
+    assert loss.num_trained(3) == 3
+
+
+def test_retrace_is_refused_where_actions_have_no_probability() -> None:
+    refuse_correction(TDLoss(), "DqnAlgorithm")
+    with pytest.raises(ConfigError, match=r"DqnAlgorithm\.critic_loss_ctor = @RetraceTDLoss"):
+        refuse_correction(RetraceTDLoss(), "DqnAlgorithm")
 
 
 def test_windows_keep_environments_and_rewards_apart() -> None:
