@@ -15,23 +15,33 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
 from typing import Any
+from weakref import WeakSet
 
 from alfish import errors
 from alfish.errors import AlfishError, WorkerLost
 
 _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 1.0
+# Terminals and schedulers send these to whole groups of processes.
+_FOR_THE_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2)
+_NOT_BEFORE_THE_START = (*_FOR_THE_PARENT, signal.SIGUSR1)
+
+_living: WeakSet[Child] = WeakSet()
 
 
 class Child:
     """A spawned process that runs `main(pipe, *arguments)`, and the pipe to it.
 
-    It dies when this process does, also in the middle of a user's code, and it ignores Ctrl-C and SIGTERM, which
-    reach whole process groups: the parent decides when it stops. What it raises comes home as text.
+    It dies when this process does, also in the middle of a user's code, and it ignores Ctrl-C, SIGTERM and
+    SIGHUP, which reach whole process groups: the parent decides when it stops. What it raises comes home as text.
 
     Start children from a thread that lives as long as they shall: on Linux they die with that thread.
 
@@ -47,9 +57,14 @@ class Child:
         self.pipe, theirs = spawn.Pipe()
         self._stacks, stacks_end = spawn.Pipe(duplex=False)
         self._process = spawn.Process(
-            target=_run, args=(os.getpid(), main, theirs, stacks_end, tuple(arguments)), name=name, daemon=True
+            target=_run, args=(os.getpid(), main, theirs, stacks_end, tuple(arguments)), name=name
         )
-        self._process.start()
+        with _held_back():
+            self._process.start()
+        # Python joins every process that is left when it exits; this one may never end by itself. It is not a daemon,
+        # which would end too, because daemons may have no children of their own.
+        Finalize(self, _end, args=(self._process,), exitpriority=10)
+        _living.add(self)
         theirs.close()
         stacks_end.close()
 
@@ -72,11 +87,11 @@ class Child:
         try:
             self.pipe.send(message)
         except (BrokenPipeError, ConnectionError, OSError) as error:
-            raise self._loss() from error
+            raise self.loss() from error
 
-    def poll(self) -> bool:
-        """Whether `receive` would return, or raise, at once."""
-        return bool(wait([self.pipe, self.sentinel], 0))
+    def poll(self, timeout: float = 0.0) -> bool:
+        """Whether `receive` would return, or raise, at once; waits up to `timeout` seconds for that."""
+        return bool(wait([self.pipe, self.sentinel], timeout))
 
     def receive(self, timeout: float | None) -> Any:
         """The next message.
@@ -93,7 +108,7 @@ class Child:
                 raise EOFError
             message = self.pipe.recv()
         except (EOFError, ConnectionError) as error:
-            raise self._loss() from error
+            raise self.loss() from error
         if isinstance(message, _Failure):
             raise message.error(self.name)
         return message
@@ -117,6 +132,11 @@ class Child:
                 return text.decode(errors="replace")
             text += received
 
+    @staticmethod
+    def living() -> list[Child]:
+        """The children of this process, as long as somebody holds them."""
+        return [child for child in _living if child.is_alive]
+
     def stop(self, grace: float = 1.0) -> None:
         """Closes the pipe, waits up to `grace` seconds for the child to leave, then kills it. Twice is fine."""
         self.pipe.close()
@@ -125,14 +145,34 @@ class Child:
 
     def kill(self) -> None:
         """Ends the child at once. Twice is fine."""
-        self._process.kill()
-        self._process.join()
+        _living.discard(self)
+        _end(self._process)
         self.pipe.close()
         self._stacks.close()
 
-    def _loss(self) -> WorkerLost:
+    def loss(self) -> WorkerLost:
+        """What became of a child that is dead."""
         self._process.join(_POLL_SECONDS)
         return WorkerLost(f"{self.name} (process {self.pid}) {describe_exit(self._process.exitcode)}")
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """A process that is started inside has these signals held back until it lets them through.
+
+    It spends seconds with imports before it can say what it does about them. This process gets them afterwards.
+    """
+    resource_tracker.ensure_running()  # starting it would let them through
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_BEFORE_THE_START)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end(process: BaseProcess) -> None:
+    process.kill()
+    process.join()
 
 
 def describe_exit(code: int | None) -> str:
@@ -185,9 +225,10 @@ def _run(
     parent: int, main: Callable[..., None], pipe: Connection, stacks: Connection, arguments: tuple[Any, ...]
 ) -> None:
     die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for kind in _FOR_THE_PARENT:
+        signal.signal(kind, signal.SIG_IGN)
     faulthandler.register(signal.SIGUSR1, file=stacks.fileno(), all_threads=True, chain=False)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOT_BEFORE_THE_START)
     try:
         main(pipe, *arguments)
     except (EOFError, BrokenPipeError):

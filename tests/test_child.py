@@ -191,3 +191,46 @@ def test_a_child_in_the_middle_of_its_work_dies_with_its_parent(tmp_path: Path) 
 )
 def test_exit_codes_in_words(code: int | None, text: str) -> None:
     assert describe_exit(code) == text
+
+
+def test_a_child_may_have_children_that_die_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    child = Child("the parent", have_child, (str(file),))
+    with running(child):
+        assert child.receive(timeout=60.0) == "born"
+        pid = int(file.read_text())
+    assert wait_until_gone(pid, 5.0)
+
+
+def have_child(pipe: Connection, file: str) -> None:
+    grandchild = Child("the child", sleep_for_ever)
+    grandchild.receive(timeout=60.0)
+    Path(file).write_text(str(grandchild.pid))
+    pipe.send("born")
+    time.sleep(1000)
+
+
+def test_a_program_that_forgets_a_child_still_ends() -> None:
+    script = (
+        "from alfish.child import Child\nfrom tests.test_child import sleep_for_ever\n"
+        "child = Child('forgotten', sleep_for_ever)\nchild.receive(60.0)\nprint('done')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_who_lives_is_known() -> None:
+    child = Child("asleep", sleep_for_ever)
+    with running(child):
+        assert child in Child.living()
+    assert child not in Child.living()
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
+def test_signals_do_not_end_a_child_that_is_still_starting(kind: signal.Signals) -> None:
+    child = Child("echo", echo)
+    with running(child):
+        os.kill(child.pid, kind)
+        child.send("here")
+        assert child.receive(timeout=60.0) == "here"
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())

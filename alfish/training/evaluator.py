@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
+from typing import Any, Protocol
 
 import torch
 
 from alfish import nest, specs
 from alfish.algorithms.rl_algorithm import RLAlgorithm
+from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.gin_state import scope
 from alfish.environments.create import create_environment
 from alfish.environments.environment import Environment
 from alfish.seeding import Seeds
 from alfish.types import Nest
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What an evaluation is of: parameters as they were at one moment of a run."""
+
+    iteration: int
+    env_steps: int
+    updates: int
+    model: dict[str, Any] | None = None  # a copy of all parameters; None: the algorithm still has them
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The episodes of one evaluation."""
+
+    of: Evaluated
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
 
 
 def create_eval_environment(num_environments: int) -> Environment:
@@ -55,6 +77,64 @@ class Evaluator:
                 time_step = env.step(nest.to_device(step.output, "cpu"))
                 episodes.observe(time_step.reward, time_step.is_first(), time_step.is_last())
         return episodes.results()
+
+
+class RequestedEvaluator(Protocol):
+    """Evaluates on request, at once or later."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What happened to requests so far, for the summaries."""
+
+    @property
+    def pending(self) -> Evaluated | None:
+        """The newest evaluation whose result is still to come."""
+
+    def submit(self, evaluated: Evaluated, algorithm: RLAlgorithm) -> None:
+        """Asks for an evaluation of the parameters as they are now."""
+
+    def take(self) -> list[Finished]:
+        """What was finished since the last time. Does not wait."""
+
+    def wait(self) -> None:
+        """Returns when there may be something to take, after a fraction of a second at the latest."""
+
+    def wait_until_ready(self) -> None:
+        """Waits until it is known which bindings evaluation uses."""
+
+    def give_up(self) -> None:
+        """Nothing is pending any more."""
+
+    def close(self) -> None:
+        """Ends environments and processes. Twice is fine."""
+
+
+class InProcessEvaluator:
+    """Plays at once, while training waits."""
+
+    pending: Evaluated | None = None  # never
+
+    def __init__(self, config: TrainerConfig, seeds: Seeds) -> None:
+        self.counts: dict[str, int] = {}
+        self._num_episodes = config.num_eval_episodes
+        self._evaluator = Evaluator(create_eval_environment(config.num_eval_environments), seeds.child("eval"))
+        self._finished: list[Finished] = []
+
+    def submit(self, evaluated: Evaluated, algorithm: RLAlgorithm) -> None:
+        self._finished.append(Finished(evaluated, *self._evaluator.evaluate(algorithm, self._num_episodes)))
+
+    def take(self) -> list[Finished]:
+        finished, self._finished = self._finished, []
+        return finished
+
+    def wait(self) -> None: ...
+
+    def wait_until_ready(self) -> None: ...
+
+    def give_up(self) -> None: ...
+
+    def close(self) -> None:
+        self._evaluator.env.close()
 
 
 class _Episodes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -12,28 +13,57 @@ from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.progress import Progress
 from alfish.seeding import Seeds
 from alfish.summary.metrics import EpisodeMetrics
+from alfish.training.async_evaluator import AsyncEvaluator
 from alfish.training.budget import Budget, Milestones
-from alfish.training.evaluator import Evaluator, create_eval_environment
+from alfish.training.evaluator import Evaluated, InProcessEvaluator, RequestedEvaluator
 from alfish.training.results import EvalResult
 from alfish.training.run_summary import make_summary
+from alfish.training.worker_config import WorkerConfig
+
+_SECONDS_BETWEEN_WORDS = 10.0
 
 
 class PeriodicEvaluation:
     """Evaluates at the end of epochs, at `num_evals` moments, or every `eval_interval` iterations, and at the end.
 
-    Its environments and seeds are its own; training is not disturbed.
+    Its environments and seeds are its own; training is not disturbed. With `async_eval` a worker process plays, and
+    results come later; they are written against the moment that their parameters are of.
+
+    Args:
+        config: the options of the run.
+        budget: the end of the run.
+        progress: of the run.
+        seeds: of the run.
+        folder: of the run.
+        algorithm: to be evaluated.
+        from_gin: `config` was made by gin, rather than in Python.
     """
 
-    def __init__(self, config: TrainerConfig, budget: Budget, progress: Progress, seeds: Seeds, folder: Path) -> None:
+    def __init__(
+        self,
+        config: TrainerConfig,
+        budget: Budget,
+        progress: Progress,
+        seeds: Seeds,
+        folder: Path,
+        algorithm: RLAlgorithm,
+        from_gin: bool,
+    ) -> None:
         self.latest: EvalResult | None = None
         self.best_score: float | None = None
         self._config = config
         self._budget = budget
         self._progress = progress
         self._milestones = Milestones(config.num_evals or 0)
-        self._env = create_eval_environment(config.num_eval_environments)
-        self._evaluator = Evaluator(self._env, seeds.child("eval"))
-        self._summary = make_summary(folder / "eval", folder / "eval" / "progress.csv", progress, config)
+        self._is_owed = False  # the run was ended while an evaluation was under way
+        self._moment = Progress()  # that the result which is written is of
+        self._summary = make_summary(folder / "eval", folder / "eval" / "progress.csv", self._moment, config)
+        self._evaluator: RequestedEvaluator
+        if config.async_eval:
+            setup = WorkerConfig.of(config, from_gin, "TrainerConfig.async_eval")
+            self._evaluator = AsyncEvaluator(setup, algorithm, seeds, config.eval_timeout)
+        else:
+            self._evaluator = InProcessEvaluator(config, seeds)
 
     def is_due(self, training: EpisodeMetrics) -> bool:
         """Asked once after every iteration, with the metrics of training."""
@@ -44,12 +74,69 @@ class PeriodicEvaluation:
             due = self._milestones.passed(self._progress.fraction)
         else:
             due = self._progress.iterations % config.eval_interval == 0
+        due, self._is_owed = due or self._is_owed, False
         return due or self._budget.is_used_up(self._progress) or self._training_succeeds(training)
 
-    def evaluate(self, algorithm: RLAlgorithm) -> EvalResult:
-        """Plays the episodes of one evaluation, writes and remembers the result."""
-        result = self._judge(*self._evaluator.evaluate(algorithm, self._config.num_eval_episodes))
-        self.latest, self.best_score = result, result.best_score
+    def request(self, algorithm: RLAlgorithm) -> None:
+        """Asks for an evaluation of the parameters as they are now."""
+        model: dict[str, Any] | None = None
+        if self._config.async_eval and self._config.keep_best:  # when the result comes, training has gone on
+            model = {name: value.detach().cpu().clone() for name, value in algorithm.state_dict().items()}
+        self._evaluator.submit(self._now(model), algorithm)
+
+    def collect(self) -> Iterator[tuple[Evaluated, EvalResult, bool]]:
+        """What was finished since the last time, written and remembered, and whether it is better than all before."""
+        for finished in self._evaluator.take():
+            before = self.best_score
+            result = self._judge(finished.of, finished.returns, finished.lengths)
+            self.latest, self.best_score = result, result.best_score
+            self._write(result)
+            yield finished.of, result, before is None or result.score > before
+
+    def wait(self) -> Iterator[str]:
+        """Waits for what is still to come, `eval_timeout` at most. Yields several times a second, with what to say."""
+        began = time.monotonic()
+        next_words = began
+        while (pending := self._evaluator.pending) is not None:
+            now = time.monotonic()
+            if now - began > self._config.eval_timeout:
+                self._evaluator.give_up()
+                yield (
+                    f"the evaluation of iteration {pending.iteration} is not waited for any longer. Raise "
+                    f"TrainerConfig.eval_timeout (now {self._config.eval_timeout:g} s) if it is only slow"
+                )
+                return
+            words = ""
+            if now >= next_words:
+                words = f"waiting for the evaluation of iteration {pending.iteration}, since {now - began:.0f} s"
+                next_words = now + _SECONDS_BETWEEN_WORDS
+            yield words
+            self._evaluator.wait()
+
+    def wait_until_ready(self) -> None:
+        """Waits until it is known which bindings evaluation uses."""
+        self._evaluator.wait_until_ready()
+
+    def is_enough(self, result: EvalResult) -> bool:
+        """Whether the stop condition holds."""
+        return self._config.stop_condition is not None and bool(self._config.stop_condition(result))
+
+    def state_dict(self) -> dict[str, Any]:
+        is_owed = self._is_owed or self._evaluator.pending is not None
+        return {"best_score": self.best_score, "summary": self._summary.state_dict(), "is_owed": is_owed}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.best_score = state["best_score"]
+        self._is_owed = state.get("is_owed", False)
+        self._summary.load_state_dict(state["summary"])
+        self._milestones.passed(self._progress.fraction)
+
+    def close(self) -> None:
+        self._evaluator.close()
+        self._summary.close()
+
+    def _write(self, result: EvalResult) -> None:
+        self._moment.iterations, self._moment.env_steps = result.iteration, result.env_steps
         self._summary.write(
             {
                 "AverageReturn": result.mean_return,
@@ -57,40 +144,25 @@ class PeriodicEvaluation:
                 "AverageEpisodeLength": result.mean_length,
                 "Score": result.score,
                 "BestScore": result.best_score,
+                **self._evaluator.counts,
             }
         )
         self._summary.flush()
-        return result
-
-    def is_enough(self, result: EvalResult) -> bool:
-        """Whether the stop condition holds."""
-        return self._config.stop_condition is not None and bool(self._config.stop_condition(result))
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"best_score": self.best_score, "summary": self._summary.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.best_score = state["best_score"]
-        self._summary.load_state_dict(state["summary"])
-        self._milestones.passed(self._progress.fraction)
-
-    def close(self) -> None:
-        self._summary.close()
-        self._env.close()
 
     def _training_succeeds(self, training: EpisodeMetrics) -> bool:
-        """Whether the returns of training meet the stop condition already."""
+        """Whether the returns of training meet the stop condition already, and no evaluation looks into it."""
         returns = training.latest("AverageReturn")
-        if not self._config.evaluate_upon_training_success or not returns:
+        if not self._config.evaluate_upon_training_success or not returns or self._evaluator.pending is not None:
             return False
         # A condition such as Plateau counts its calls, and only evaluations shall count: a copy is asked.
         condition = copy(self._config.stop_condition)
         assert condition is not None  # TrainerConfig refuses None
-        return bool(condition(self._judge(returns, training.latest("AverageEpisodeLength"))))
+        return bool(condition(self._judge(self._now(), returns, training.latest("AverageEpisodeLength"))))
 
-    def _judge(self, returns: Sequence[float], lengths: Sequence[float]) -> EvalResult:
+    def _now(self, model: dict[str, Any] | None = None) -> Evaluated:
+        return Evaluated(self._progress.iterations, self._progress.env_steps, self._progress.updates, model)
+
+    def _judge(self, evaluated: Evaluated, returns: Sequence[float], lengths: Sequence[float]) -> EvalResult:
         best = float("-inf") if self.best_score is None else self.best_score
-        result = EvalResult(
-            tuple(returns), tuple(map(int, lengths)), self._progress.iterations, self._progress.env_steps, best
-        )
+        result = EvalResult(tuple(returns), tuple(map(int, lengths)), evaluated.iteration, evaluated.env_steps, best)
         return result.scored(self._config.score_fn)
