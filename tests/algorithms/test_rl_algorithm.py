@@ -57,7 +57,7 @@ def test_evaluating_leaves_mode_and_random_streams_as_they_were() -> None:
     with algorithm.evaluating(torch.Generator()):
         assert not algorithm.training
         assert not torch.is_grad_enabled()
-        algorithm.rollout_step(algorithm._time_step, ())
+        algorithm.rollout_step(algorithm.time_step, ())
     assert algorithm.training
     assert torch.is_grad_enabled()
     assert torch.equal(algorithm.generator.get_state(), state)
