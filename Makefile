@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: train test venv lint test-learning clean
+.PHONY: train test venv lint test-learning test-faults clean
 
 train: venv
 	$(BIN)/python -m alfish.train --gin_file=ppo.gin
@@ -19,6 +19,9 @@ lint: venv
 
 test-learning: venv
 	$(BIN)/python -m pytest tests/learning -v -s
+
+test-faults: venv
+	$(BIN)/python -m pytest tests/faults
 
 venv: $(STAMP)
 
