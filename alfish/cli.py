@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +17,9 @@ usage: alfish COMMAND ...
 
   train [flags] CONFIG [Name.argument=value ...]   train an agent
   evaluate [flags] RUN                             play episodes with a trained one and print the return
+  play [flags] RUN                                 watch it, or record a film of it
+  inspect [--json] RUN                             what a run folder holds: state, results, checkpoints
+  diff [--json] RUN RUN                            what two runs did differently, beside their results
   list                                             configs, and all that can be configured
   describe NAME                                    arguments, types, defaults and documentation of a configurable
   explain CONFIG_OR_RUN [KEY] [Name.argument=value ...]
@@ -104,6 +108,32 @@ def _validate(argv: Sequence[str]) -> int:
     return 0
 
 
+def _inspect(argv: Sequence[str]) -> int:
+    from dataclasses import asdict
+
+    from alfish.training.inspection import inspect_run, inspection_text
+
+    as_json, names = _take_json(argv)
+    _expect(names, 1, 1, "alfish inspect [--json] RUN")
+    facts = inspect_run(Path(names[0]))
+    print(json.dumps(asdict(facts), indent=1) if as_json else inspection_text(facts))
+    return 0
+
+
+def _diff(argv: Sequence[str]) -> int:
+    from alfish.training.comparison import compare_runs, comparison_text
+
+    as_json, names = _take_json(argv)
+    _expect(names, 2, 2, "alfish diff [--json] RUN RUN")
+    comparison = compare_runs(Path(names[0]), Path(names[1]))
+    print(json.dumps(comparison.as_dict(), indent=1) if as_json else comparison_text(comparison))
+    return 0
+
+
+def _take_json(argv: Sequence[str]) -> tuple[bool, list[str]]:
+    return "--json" in argv, [argument for argument in argv if argument != "--json"]
+
+
 def _forward(module: str) -> Callable[[Sequence[str]], int]:
     def command(argv: Sequence[str]) -> int:
         result: int = importlib.import_module(module).main(argv)
@@ -124,12 +154,14 @@ def _expect(argv: Sequence[str], least: int, most: int | None, usage: str) -> No
         raise ConfigError(f"usage: {usage}")
 
 
-_ENTRY_POINTS = {"train": _forward("alfish.train"), "evaluate": _forward("alfish.evaluate")}
+_ENTRY_POINTS = {name: _forward(f"alfish.{name}") for name in ("train", "evaluate", "play")}
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "list": _list,
     "describe": _describe,
     "explain": _explain,
     "validate": _validate,
+    "inspect": _inspect,
+    "diff": _diff,
     **_ENTRY_POINTS,
 }
 

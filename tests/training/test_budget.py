@@ -32,6 +32,13 @@ def test_an_epoch_of_fractional_or_long_unrolls(unroll_length, expected):
     assert epochs.num_iterations == expected
 
 
+def test_of_unrolls_that_take_what_is_there_the_longest_counts_ahead():
+    by_steps = budget(
+        num_iterations=0, num_env_steps=100, async_unroll=True, unroll_length=0, max_unroll_length=5, on_policy=False
+    )
+    assert by_steps.next_fraction(at(env_steps=40)) == 0.6
+
+
 def test_no_epochs_are_used_up_at_once():
     assert budget(num_epochs=0, num_steps_per_epoch=200).is_used_up(at())
 

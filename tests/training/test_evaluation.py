@@ -20,6 +20,7 @@ TrainerConfig.num_iterations = 4
 TrainerConfig.num_checkpoints = 2
 TrainerConfig.random_seed = 3
 TrainerConfig.evaluate = True
+TrainerConfig.async_eval = False
 TrainerConfig.num_evals = 4
 TrainerConfig.num_eval_episodes = 12
 TrainerConfig.num_eval_environments = 4

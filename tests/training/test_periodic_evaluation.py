@@ -1,10 +1,35 @@
 from __future__ import annotations
 
-import pytest
+import os
+import signal
+from copy import deepcopy
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+import torch
+
+from alfish.algorithms.rl_algorithm import RLAlgorithm
+from alfish.config.problems import ConfigProblems
 from alfish.environments.sync import SyncEnvironment
+from alfish.training import periodic_evaluation
+from alfish.training.checkpoint import CheckpointFolder
+from alfish.training.evaluator import Evaluated, Finished, InProcessEvaluator
 from alfish.training.stop_condition import Plateau, ReturnAtLeast
-from tests.training.tiny import ENDLESS, EVERY_ITERATION, bind, column, make, rows, steps, train, weights
+from tests.training.tiny import (
+    ENDLESS,
+    EVERY_ITERATION,
+    OPTIONS,
+    bind,
+    column,
+    make,
+    rows,
+    saved,
+    steps,
+    train,
+    weights,
+)
 
 EVAL = "run/eval/progress.csv"
 SHORT_LIMIT = "create_environment.max_episode_steps = 3"
@@ -136,3 +161,181 @@ def test_a_condition_that_counts_evaluations_counts_only_these():
     # so the third comes at once; training itself, which never grows, has not counted.
     assert evaluated() == [4, 8, 9]
     assert trainer.result.stopped_by == "Plateau"
+
+
+# In another process
+
+
+class Delayed(InProcessEvaluator):
+    """Plays with a copy of the algorithm, and tells the result when it was asked `delay` times more, or waited for."""
+
+    delay = 2
+
+    def __init__(self, setup: Any, algorithm: RLAlgorithm, seeds: Any, timeout: float) -> None:
+        self._config = SimpleNamespace(num_eval_episodes=1, num_eval_environments=1)
+        super().__init__(self._config, seeds)
+        self._due: list[tuple[int, Evaluated]] = []
+        self._time = 0
+
+    @property
+    def pending(self) -> Evaluated | None:
+        return self._due[-1][1] if self._due else None
+
+    def submit(self, evaluated: Evaluated, algorithm: RLAlgorithm) -> None:
+        super().submit(evaluated, algorithm)
+        self._due.append((self._time + self.delay, evaluated))
+
+    def take(self) -> list[Finished]:
+        count = sum(time <= self._time for time, _ in self._due)
+        self._time += 1
+        del self._due[:count]
+        finished, self._finished = self._finished[:count], self._finished[count:]
+        return finished
+
+    def give_up(self) -> None:
+        self._due.clear()
+
+
+@pytest.fixture
+def delayed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Options for evaluations whose results come two iterations later."""
+    monkeypatch.setattr(periodic_evaluation, "AsyncEvaluator", Delayed)
+    bind()
+    return {"async_eval": True, "num_checkpoints": 0, **EVERY_ITERATION}
+
+
+def test_results_that_come_later_are_written_against_the_moment_of_their_parameters(delayed):
+    at = []
+    hooks = [SimpleNamespace(on_eval_end=lambda context: at.append((context.progress.iterations, context.result)))]
+    trainer = train(num_iterations=5, hooks=hooks, **delayed)
+    assert [(iteration, result.iteration) for iteration, result in at] == [(3, 1), (4, 2), (5, 3), (5, 4), (5, 5)]
+    assert evaluated() == [1, 2, 3, 4, 5] == steps("run/eval", "Metrics/AverageReturn")
+    assert evaluated(name="env_steps") == [result.env_steps for _, result in at]
+    assert trainer.result.evaluation.iteration == 5
+
+
+def test_the_best_checkpoint_holds_the_parameters_that_were_evaluated_though_training_went_on(delayed):
+    models = {}
+
+    def remember(context) -> None:
+        models[context.progress.iterations] = deepcopy(context.algorithm.state_dict())
+
+    hooks = [SimpleNamespace(on_eval_start=remember)]
+    scores = [1.0, 3.0, 2.0, 0.0, 0.0, 0.0]
+    trainer = train(num_iterations=6, hooks=hooks, score_fn=lambda result: scores[result.iteration - 1], **delayed)
+    assert saved() == [2, 6]
+    best = trainer.folder.checkpoints.find("best")
+    assert (best.iteration, best.is_model_only, best.damage()) == (2, True, None)
+    assert sorted(path.name for path in best.path.iterdir()) == ["manifest.json", "model.pt"]
+    held = best.load("model")
+    assert held.keys() == models[2].keys()
+    assert all(torch.equal(held[name], models[2][name]) for name in held)
+    assert not all(torch.equal(held[name], models[6][name]) for name in held)
+
+
+def test_a_run_does_not_go_on_from_a_checkpoint_that_holds_the_model_alone(delayed):
+    scores = [0.0, 0.0, 0.0, 9.0, 1.0, 1.0, 1.0]
+    options = {**delayed, "score_fn": lambda result: scores[result.iteration - 1]}
+
+    def stop(context) -> None:
+        if context.progress.iterations == 6:
+            raise RuntimeError("pulled the plug")
+
+    with pytest.raises(RuntimeError, match="pulled the plug"):
+        train(num_iterations=7, hooks=[SimpleNamespace(on_iteration_end=stop)], **{**options, "num_checkpoints": 2})
+    assert saved() == [1, 4]  # 1 was the best when 4 was saved; 4 was due anyway, and needs no other
+    with pytest.raises(RuntimeError, match="pulled the plug"):
+        train("alone", num_iterations=7, hooks=[SimpleNamespace(on_iteration_end=stop)], **options)
+    folder = CheckpointFolder(Path("alone/checkpoints"))
+    assert saved("alone") == [4]
+    assert folder.find("latest").is_model_only  # good enough to look at
+    trainer = make("alone", num_iterations=7, **options)
+    assert trainer.progress.iterations == 0
+    trainer.close()
+
+
+def test_what_became_the_best_after_the_checkpoint_is_forgotten_with_what_was_learned(delayed):
+    scores = [1.0, 2.0, 0.0, 0.0, 9.0, 0.0, 0.0, 0.0]
+    options = {**delayed, "num_checkpoints": 2, "score_fn": lambda result: scores[result.iteration - 1]}
+
+    def stop(context) -> None:
+        if context.progress.iterations == 7:
+            raise RuntimeError("pulled the plug")
+
+    with pytest.raises(RuntimeError, match="pulled the plug"):
+        train(num_iterations=8, hooks=[SimpleNamespace(on_iteration_end=stop)], **options)
+    assert saved() == [2, 4, 5]  # 2 was the best when 4 was saved
+    trainer = make(num_iterations=8, **options)
+    assert (trainer.progress.iterations, trainer.result.best_score, saved()) == (4, 2.0, [2, 4])
+    assert trainer.folder.checkpoints.find("best").iteration == 2
+    trainer.train()
+    assert trainer.folder.checkpoints.find("best").iteration == 5
+    assert saved() == [4, 5, 8]
+
+
+def test_an_evaluation_that_a_stop_left_unfinished_is_made_up_for(delayed):
+    options = {**delayed, "eval_interval": 3}
+
+    def interrupt(context) -> None:
+        if context.progress.iterations == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    result = make(num_iterations=20, hooks=[SimpleNamespace(on_iteration_end=interrupt)], **options).train()
+    assert (result.iterations, result.evaluation) == (4, None)
+    train(num_iterations=8, **options)
+    assert evaluated() == [5, 6, 8]
+
+
+def test_a_stop_condition_ends_the_run_when_the_result_comes(delayed):
+    options = {**delayed, "stop_condition": ReturnAtLeast(2.0), "score_fn": lambda result: float(result.iteration)}
+    trainer = train(num_iterations=9, **options)
+    assert (trainer.result.iterations, trainer.result.stopped_by) == (4, "ReturnAtLeast")
+    assert evaluated() == [1, 2]
+    assert trainer.folder.checkpoints.find("best").iteration == 2
+
+
+def test_success_in_training_asks_for_one_evaluation_at_a_time(delayed):
+    bind(ENDLESS + SHORT_LIMIT)  # every return is 3
+    options = {**delayed, "eval_interval": 40, "stop_condition": ReturnAtLeast(3.0)}
+    trainer = train(num_iterations=50, evaluate_upon_training_success=True, **options)
+    assert trainer.result.iterations == 3
+    assert evaluated() == [1]
+
+
+def test_the_last_evaluation_is_not_waited_for_longer_than_allowed(delayed, monkeypatch, capfd):
+    monkeypatch.setattr(Delayed, "delay", 10**9)
+    monkeypatch.setattr(periodic_evaluation, "_SECONDS_BETWEEN_WORDS", 0.0)
+    trainer = train(eval_timeout=0.05, verbose=True, **delayed)
+    assert trainer.result.stopped_by == "budget"
+    assert trainer.result.evaluation is None
+    err = capfd.readouterr().err
+    assert "waiting for the evaluation of iteration 4, since 0 s" in err
+    assert "the evaluation of iteration 4 is not waited for any longer. Raise TrainerConfig.eval_timeout" in err
+
+
+@pytest.mark.parametrize("way", ["signal", "file"])
+def test_an_evaluation_can_be_asked_for_from_outside(way):
+    bind()
+
+    def ask(context) -> None:
+        if context.progress.iterations == 2:
+            os.kill(os.getpid(), signal.SIGHUP) if way == "signal" else Path("run/evaluate").touch()
+
+    train(num_iterations=6, evaluate=True, eval_interval=100, hooks=[SimpleNamespace(on_iteration_end=ask)])
+    assert evaluated() == [3, 6]
+    assert not Path("run/evaluate").exists()
+
+
+def test_equal_runs_have_equal_evaluations_in_this_process_and_in_another():
+    bind('create_environment.env_name = "CartPole-v1"\neval/create_environment.max_episode_steps = 40')
+    options = {"num_iterations": 3, "num_checkpoints": 0, **EVERY_ITERATION, "eval_interval": 3, "epsilon_greedy": 0.5}
+    here, there = (train(name, async_eval=name == "there", **options) for name in ("here", "there"))
+    assert there.result.evaluation == here.result.evaluation
+    assert (weights(there) == weights(here)).all()
+
+
+def test_a_config_that_cannot_be_sent_is_refused_before_training():
+    bind()
+    constructor = OPTIONS["algorithm_ctor"]
+    with pytest.raises(ConfigProblems, match=r"algorithm_ctor: cannot be sent .*async_eval=False"):
+        make(algorithm_ctor=lambda **given: constructor(**given), async_eval=True, **EVERY_ITERATION)

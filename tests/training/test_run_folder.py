@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -23,6 +24,19 @@ def test_a_folder_is_locked_while_it_is_open(tmp_path):
     second.open()
     assert second.is_open
     second.close()
+
+
+def test_whether_a_run_holds_the_folder_is_known_without_locking_it(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    assert folder.is_in_use() is False
+    folder.open()
+    assert RunFolder(folder.path).is_in_use() is True
+    shutil.copytree(folder.path, tmp_path / "copy")
+    assert RunFolder(tmp_path / "copy").is_in_use() is False
+    folder.close()
+    assert folder.is_in_use() is False
+    (folder.path / ".lock").write_text(f"process {os.getpid()} on another_machine, since yesterday")
+    assert folder.is_in_use() is None
 
 
 def test_a_file_in_its_place_is_told(tmp_path):

@@ -3,19 +3,31 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from alfish.training.signals import StopSignals
+from alfish.training.signals import RunSignals
+
+STOP = (signal.SIGINT, signal.SIGTERM)
+KINDS = (*STOP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
 
 def send(kind: signal.Signals) -> None:
     os.kill(os.getpid(), kind)
 
 
+def make(grace_period: float = 60.0) -> RunSignals:
+    return RunSignals(Path(), grace_period, lambda: "no checkpoint")
+
+
 @pytest.fixture
-def handled():
+def handled() -> Iterator[list[int]]:
     """Signals that reached the handlers from before; these are put back in the end."""
     seen: list[int] = []
     before = {kind: signal.signal(kind, lambda number, frame: seen.append(number)) for kind in KINDS}
@@ -24,12 +36,9 @@ def handled():
         signal.signal(kind, handler)
 
 
-KINDS = (signal.SIGINT, signal.SIGTERM)
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", STOP)
 def test_the_first_signal_is_remembered_and_the_second_acts_as_usual(handled, kind):
-    with StopSignals() as signals:
+    with make() as signals:
         assert signals.received is None
         send(kind)
         assert signals.received is kind
@@ -39,19 +48,72 @@ def test_the_first_signal_is_remembered_and_the_second_acts_as_usual(handled, ki
 
 
 def test_a_second_signal_of_the_other_kind_acts_as_usual_too(handled):
-    with StopSignals() as signals:
+    with make() as signals:
         send(signal.SIGTERM)
         send(signal.SIGINT)
         assert signals.received is signal.SIGTERM
         assert handled == [signal.SIGINT]
 
 
+def test_a_checkpoint_can_be_wished_for_again_and_again(handled):
+    with make() as signals:
+        assert not signals.takes_checkpoint_wish()
+        for _ in range(2):
+            send(signal.SIGUSR2)
+            send(signal.SIGUSR2)
+            assert not signals.takes_evaluation_wish()
+            assert signals.takes_checkpoint_wish()
+            assert not signals.takes_checkpoint_wish()
+        assert signals.received is None
+
+
+def test_an_evaluation_can_be_wished_for_by_a_signal(handled):
+    with make() as signals:
+        send(signal.SIGHUP)
+        assert not signals.takes_checkpoint_wish()
+        assert signals.takes_evaluation_wish()
+        assert not signals.takes_evaluation_wish()
+
+
+def test_an_evaluation_can_be_wished_for_by_a_file_which_is_taken_away():
+    signals = make()  # where signals cannot be taken, files can
+    Path("evaluate").touch()
+    assert signals.takes_evaluation_wish()
+    assert not Path("evaluate").exists()
+    assert not signals.takes_evaluation_wish()
+
+
+def test_the_stacks_are_written_into_the_run_folder_and_shown_once(handled, capfd):
+    with make():
+        send(signal.SIGUSR1)
+        first = Path("stacks.txt").read_text()
+        assert "test_the_stacks_are_written" in first
+        assert f"(process {os.getpid()}, " in first
+        assert capfd.readouterr().err.strip() == first.strip()
+        send(signal.SIGUSR1)
+        both = Path("stacks.txt").read_text()
+        assert both.startswith(first)
+        assert capfd.readouterr().err.strip() == both[len(first) :].strip()
+    assert Path("stacks.txt").read_text() == both
+    assert handled == []
+
+
+def test_without_stacks_there_is_no_file():
+    with make():
+        pass
+    assert os.listdir() == []
+
+
 def test_handlers_are_restored_afterwards(handled):
     before = [signal.getsignal(kind) for kind in KINDS]
-    with contextlib.suppress(ValueError), StopSignals():
-        assert [signal.getsignal(kind) for kind in KINDS] != before
+    with contextlib.suppress(ValueError), make():
+        assert all(signal.getsignal(kind) is not old for kind, old in zip(KINDS, before, strict=True))
         raise ValueError("trouble")
     assert [signal.getsignal(kind) for kind in KINDS] == before
+    for kind in KINDS:
+        send(kind)
+    assert handled == list(KINDS)
+    assert not [thread for thread in threading.enumerate() if thread.name == "grace period"]
 
 
 def test_outside_the_main_thread_nothing_changes():
@@ -59,10 +121,29 @@ def test_outside_the_main_thread_nothing_changes():
     seen = []
 
     def work() -> None:
-        with StopSignals() as signals:
+        with make() as signals:
             seen.append((signals.received, [signal.getsignal(kind) for kind in KINDS]))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
     assert seen == [(None, before)]
+
+
+@pytest.mark.parametrize("kind", STOP)
+def test_a_run_that_is_stuck_leaves_after_the_grace_period(kind):
+    script = f"""
+        import os, time
+        from pathlib import Path
+        from alfish.training.signals import RunSignals
+        with RunSignals(Path(), 0.2, lambda: "The last checkpoint is 000007"):
+            os.kill(os.getpid(), {int(kind)})
+            while True:
+                time.sleep(1)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 128 + kind
+    said = f"{kind.name}: not done after 0.2 s, leaving without saving. The last checkpoint is 000007\n"
+    assert done.stderr == said

@@ -38,6 +38,7 @@ OPTIONS = {
     "unroll_length": 5,
     "num_updates_per_train_iter": 1,
     "show_progress": False,
+    "async_eval": False,
     "verbose": False,
 }
 EVERY_ITERATION = {"evaluate": True, "eval_interval": 1, "num_eval_episodes": 1}

@@ -1,0 +1,214 @@
+"""Looking into a run folder: what was trained, how far it came, and what the checkpoints hold."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from alfish.errors import CheckpointError
+from alfish.training.checkpoint import Checkpoint
+from alfish.training.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class CheckpointFacts:
+    """What a checkpoint says about itself."""
+
+    iteration: int
+    env_steps: int | None
+    updates: int | None
+    sizes: dict[str, int]  # bytes, by part: model, optimizer, state, replay
+    is_best: bool
+    is_model_only: bool  # good for play and evaluation, not for going on
+    damage: str | None  # None: all files are as the manifest says
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, best: int | None) -> CheckpointFacts:
+        try:
+            manifest = checkpoint.manifest
+        except CheckpointError:
+            manifest = {}
+        sizes = {file.stem: file.stat().st_size for file in sorted(checkpoint.path.glob("*.pt"))}
+        return cls(
+            iteration=checkpoint.iteration,
+            env_steps=manifest.get("env_steps"),
+            updates=manifest.get("updates"),
+            sizes=sizes,
+            is_best=checkpoint.iteration == best,
+            is_model_only=bool(manifest.get("model_only")),
+            damage=checkpoint.damage(),
+        )
+
+
+@dataclass(frozen=True)
+class EvaluationFacts:
+    """One row of `eval/progress.csv`."""
+
+    iteration: int
+    env_steps: int
+    mean_return: float
+    std_return: float
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a run folder says about a run; None for what it does not."""
+
+    folder: str
+    algorithm: str | None
+    environment: str | None
+    state: str
+    seed: int | None
+    budget: str | None
+    started: str | None
+    ended: str | None
+    iterations: int
+    env_steps: int
+    seconds: float | None  # of training, over all sessions
+    evaluation: EvaluationFacts | None  # the newest
+    best_score: float | None
+    python: str | None
+    versions: dict[str, str]
+    git_revision: str | None
+    checkpoints: tuple[CheckpointFacts, ...]
+
+
+def inspect_run(root_dir: Path) -> RunFacts:
+    """Reads a run folder, also one that is in use. Every file of every checkpoint is compared with its checksum."""
+    folder = RunFolder.existing(root_dir)
+    run = folder.read_run()
+    training, evaluations = _rows(folder.path / "progress.csv"), _rows(folder.path / "eval" / "progress.csv")
+    best = _best(folder)
+    checkpoints = tuple(CheckpointFacts.of(checkpoint, best) for checkpoint in folder.checkpoints.all())
+    newest = training[-1] if training else {}
+    saved = [checkpoint for checkpoint in checkpoints if not checkpoint.is_model_only]
+    return RunFacts(
+        folder=str(folder.path),
+        algorithm=run.get("algorithm"),
+        environment=run.get("environment"),
+        state=_state(folder, run),
+        seed=run.get("seed"),
+        budget=run.get("budget"),
+        started=run.get("started"),
+        ended=run.get("ended"),
+        iterations=max([int(newest.get("iterations", 0)), *(each.iteration for each in saved)]),
+        env_steps=max([int(newest.get("env_steps", 0)), *(each.env_steps or 0 for each in saved)]),
+        seconds=newest.get("seconds"),
+        evaluation=_evaluation(evaluations[-1]) if evaluations else None,
+        best_score=evaluations[-1].get("Metrics/BestScore") if evaluations else None,
+        python=run.get("python"),
+        versions=run.get("versions", {}),
+        git_revision=run.get("git_revision"),
+        checkpoints=checkpoints,
+    )
+
+
+def inspection_text(facts: RunFacts) -> str:
+    """For people."""
+    lines = [
+        ("run", facts.folder),
+        ("trained", f"{facts.algorithm} on {facts.environment}" if facts.algorithm else "unknown"),
+        ("state", facts.state),
+        ("progress", f"{facts.iterations:,} iterations, {facts.env_steps:,} environment steps{_time(facts.seconds)}"),
+        ("budget", facts.budget),
+        ("evaluation", evaluation_words(facts.evaluation)),
+        ("best score", None if facts.best_score is None else f"{facts.best_score:.2f}"),
+        ("seed", facts.seed),
+        ("started", facts.started),
+        ("ended", facts.ended),
+        ("versions", ", ".join(f"{name} {version}" for name, version in _versions(facts).items())),
+        ("revision", facts.git_revision),
+    ]
+    text = [f"{name:<11} {value}" for name, value in lines if value is not None]
+    return "\n".join([*text, "", *_checkpoint_table(facts.checkpoints)])
+
+
+def evaluation_words(evaluation: EvaluationFacts | None) -> str | None:
+    if evaluation is None:
+        return None
+    return (
+        f"mean return {evaluation.mean_return:.2f} +- {evaluation.std_return:.2f} at "
+        f"{evaluation.env_steps:,} environment steps"
+    )
+
+
+def _checkpoint_table(checkpoints: tuple[CheckpointFacts, ...]) -> list[str]:
+    if not checkpoints:
+        return ["no checkpoints"]
+    rows = [("checkpoint", "env steps", "updates", "size", "holds", "")]
+    for each in checkpoints:
+        remarks = [each.damage or "whole", *(["best"] if each.is_best else [])]
+        remarks += ["for play and evaluation only"] if each.is_model_only else []
+        parts = ", ".join(f"{part} {_size(size)}" for part, size in each.sizes.items())
+        steps, updates = ("?" if count is None else f"{count:,}" for count in (each.env_steps, each.updates))
+        size = _size(sum(each.sizes.values()))
+        rows.append((f"{each.iteration:,}", steps, updates, size, parts, "; ".join(remarks)))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    lines = []
+    for *numbers, parts, remark in rows:
+        cells = [f"{number:>{width}}" for number, width in zip(numbers, widths[:4], strict=True)]
+        lines.append("  ".join([*cells, f"{parts:<{widths[4]}}", remark]).rstrip())
+    return lines
+
+
+def _best(folder: RunFolder) -> int | None:
+    try:
+        return folder.checkpoints.find("best").iteration
+    except CheckpointError:
+        return None
+
+
+def _state(folder: RunFolder, run: dict[str, Any]) -> str:
+    state = str(run.get("state", "unknown"))
+    if state == "running" and folder.is_in_use() is False:
+        return "killed: it was running and did not end, and no process holds the folder"
+    return state
+
+
+def _rows(file: Path) -> list[dict[str, float]]:
+    """The rows of a table, of numbers; a row that was cut off in the middle is left out."""
+    if not file.is_file():
+        return []
+    rows = []
+    with file.open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            try:
+                rows.append({name: float(value) for name, value in row.items() if value})
+            except (TypeError, ValueError):
+                continue
+    return rows
+
+
+def _evaluation(row: dict[str, float]) -> EvaluationFacts:
+    return EvaluationFacts(
+        iteration=int(row["iterations"]),
+        env_steps=int(row["env_steps"]),
+        mean_return=row["Metrics/AverageReturn"],
+        std_return=row["Metrics/StandardDeviationOfReturn"],
+    )
+
+
+def _versions(facts: RunFacts) -> dict[str, str]:
+    python = {} if facts.python is None else {"Python": facts.python}
+    return {**facts.versions, **python}
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else f" in {clock(seconds)}"
+
+
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def _size(number: int) -> str:
+    size = float(number)
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"

@@ -1,0 +1,75 @@
+"""The README.md of a run folder, for the person who finds it in a year."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_COMMANDS = """\
+## What to do with it
+
+These commands need this folder, wherever it is, and nothing else; they are given inside it, hence the `.`:
+
+- Watch it: `python -m alfish.play --root_dir=.`, without a display with `--record_file=play.mp4`
+- How good is it: `python -m alfish.evaluate --root_dir=. --num_episodes=100`
+- What is in the checkpoints, and are they whole: `alfish inspect .`
+- Curves: `tensorboard --logdir=.`
+- Go on: `python -m alfish.train --root_dir=. {more}`
+- Train once more from the start, with the same seed: `python -m alfish.train --gin_file=config.gin --root_dir=../again`
+"""
+_FILES = """\
+## What is in it
+
+- `run.json`: seed, versions, command line, machine, budget, state, result
+- `config.gin`: every option that was set, and where it came from; repeats the run
+- `operative.gin`: every option that was used, defaults included
+- `progress.csv`: the course of training as a table; `eval/progress.csv`: that of the evaluations
+- `train/`, `eval/`: the same for TensorBoard
+- `checkpoints/`: a folder per checkpoint, named after its iteration, with checksums; `best` had the best evaluation
+"""
+
+
+def readme_text(facts: Mapping[str, Any]) -> str:
+    """The README for what `run.json` says; facts that are missing are left out."""
+    title = f"# {facts.get('algorithm', 'A run')} on {facts.get('environment', 'an environment')}"
+    versions = facts.get("versions", {})
+    trained = (
+        f"Trained with alfish {versions.get('alfish')} (torch {versions.get('torch')}, gymnasium "
+        f"{versions.get('gymnasium')}, Python {facts.get('python')}) in {_environments(facts)}, "
+        f"for {facts.get('budget')}, with seed {facts.get('seed')}."
+    )
+    lines = [title, "", trained, *_course(facts), *_result(facts)]
+    if facts.get("modules"):
+        lines.append(f"The configuration imports {', '.join(facts['modules'])}, which Python must be able to find.")
+    return "\n".join([*lines, "", _COMMANDS.format(more=_more(facts)), _FILES])
+
+
+def _environments(facts: Mapping[str, Any]) -> str:
+    number = facts.get("num_environments")
+    return "1 environment" if number == 1 else f"{number} environments"
+
+
+def _course(facts: Mapping[str, Any]) -> list[str]:
+    if "ended" not in facts:
+        return [f"Started {facts.get('started')}. This was written at the start: `alfish inspect .` knows the state."]
+    done = f"{facts['iterations']:,} iterations, {facts['env_steps']:,} environment steps, {facts['updates']:,} updates"
+    return [f"Started {facts['started']}, ended {facts['ended']} ({facts['state']}) after {done}."]
+
+
+def _result(facts: Mapping[str, Any]) -> list[str]:
+    evaluation = facts.get("evaluation")
+    if evaluation is None:
+        return []
+    return [
+        f"Last evaluation: mean return {evaluation['mean_return']:.2f} +- {evaluation['std_return']:.2f} over "
+        f"{evaluation['episodes']} episodes, at iteration {evaluation['iteration']:,}. "
+        f"Best score of all evaluations: {facts['best_score']:.2f}."
+    ]
+
+
+def _more(facts: Mapping[str, Any]) -> str:
+    """The bindings that double the budget."""
+    limits = facts.get("limits", {})
+    if "num_epochs" in limits:
+        limits = {"num_epochs": limits["num_epochs"]}
+    return " ".join(f"TrainerConfig.{name}={2 * limit}" for name, limit in limits.items())

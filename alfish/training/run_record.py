@@ -1,0 +1,110 @@
+"""The small files of a run folder: what was run, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import torch
+
+from alfish import config as gin_config
+from alfish.algorithms.rl_algorithm import RLAlgorithm
+from alfish.algorithms.trainer_config import TrainerConfig
+from alfish.config.problems import Place
+from alfish.config.record import Binding, Config
+from alfish.environments.environment import Environment
+from alfish.training.budget import Budget
+from alfish.training.results import TrainResult
+from alfish.training.run_folder import RunFolder, describe_machine
+from alfish.training.run_readme import readme_text
+
+_DRAWN = Place("drawn when the run began")
+_LIMITS = ("num_epochs", "num_iterations", "num_env_steps")
+
+
+class RunRecord:
+    """Writes `run.json`, `config.gin`, `operative.gin` and `README.md`, when a run begins and when it ends.
+
+    Args:
+        folder: of the run.
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+
+    def begin(
+        self, options: TrainerConfig, algorithm: RLAlgorithm, env: Environment, budget: Budget, seed: int
+    ) -> None:
+        """
+        Args:
+            options: of the run.
+            algorithm: that learns.
+            env: that it learns in.
+            budget: what the run is to come to.
+            seed: root of all random streams. When nobody chose it, `config.gin` gets it, and so repeats the run.
+        """
+        config = gin_config.current()
+        if config is not None:
+            repeating = config if options.random_seed is not None else _with_seed(config, seed)
+            self._folder.write_text("config.gin", repeating.text)
+        self._write_operative()
+        self._folder.write_run(
+            algorithm=type(algorithm).__name__,
+            environment=env.name,
+            num_environments=env.batch_size,
+            modules=[] if config is None else [item.module for item in config.imports],
+            seed=seed,
+            budget=str(budget),
+            limits={name: limit for name in _LIMITS if (limit := getattr(options, name))},
+            state="running",
+            started=self._folder.read_run().get("started", _now()),
+            **describe_machine(torch.get_num_threads()),
+        )
+        self._write_readme()
+
+    def end(self, state: str, result: TrainResult) -> None:
+        """
+        Args:
+            state: 'done', or what ended the run.
+            result: what it came to.
+        """
+        evaluation = result.evaluation
+        facts = {
+            "state": state,
+            "ended": _now(),
+            "iterations": result.iterations,
+            "env_steps": result.env_steps,
+            "updates": result.updates,
+            "episodes": result.episodes,
+        }
+        if evaluation is not None:
+            facts |= {
+                "best_score": result.best_score,
+                "evaluation": {
+                    "mean_return": evaluation.mean_return,
+                    "std_return": evaluation.std_return,
+                    "episodes": len(evaluation.returns),
+                    "iteration": evaluation.iteration,
+                    "env_steps": evaluation.env_steps,
+                },
+            }
+        self._write_operative()
+        self._folder.write_run(**facts)
+        self._write_readme()
+
+    def _write_operative(self) -> None:
+        if gin_config.current() is not None:
+            self._folder.write_text("operative.gin", gin_config.operative_text())
+
+    def _write_readme(self) -> None:
+        self._folder.write_text("README.md", readme_text(self._folder.read_run()))
+
+
+def _with_seed(config: Config, seed: int) -> Config:
+    drawn = Binding("", "TrainerConfig", "random_seed", seed, _DRAWN)
+    others = [binding for binding in config.bindings if binding.key != drawn.key]
+    return replace(config, bindings=(*others, drawn))
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S %z")
