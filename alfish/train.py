@@ -24,16 +24,13 @@ def main(argv: Sequence[str]) -> int:
     # Nothing heavy is imported before the configuration is known to be right.
     from alfish.config.loading import load
 
-    config = load(files, command.bindings)
-    from alfish.algorithms.trainer_config import TrainerConfig
-    from alfish.training.run_folder import new_folder
+    load(files, command.bindings)
     from alfish.training.trainer import Trainer
 
-    options = TrainerConfig()
-    root_dir = command.root_dir or options.root_dir or str(new_folder(Path("runs") / config.name))
-    result = Trainer(options, root_dir, strict=command.strict).train()
-    if options.verbose:
-        print(closing_words(result, options))
+    trainer = Trainer(root_dir=command.root_dir, strict=command.strict)
+    result = trainer.train()
+    if trainer.config.verbose:
+        print(closing_words(result, trainer.config))
     return 128 + Signals[result.stopped_by] if result.stopped_by in Signals.__members__ else 0
 
 
@@ -53,10 +50,13 @@ def closing_words(result: TrainResult, options: TrainerConfig) -> str:
         f"{result.env_steps:,} environment steps, {result.updates:,} updates, {result.episodes:,} episodes in "
         f"{sum(result.seconds.values()):.0f} s (ended by {result.stopped_by})"
     )
+    if result.env_restarts:
+        lines.append(f"environments were restarted {result.env_restarts} time(s)")
     folder = shlex.quote(result.root_dir)
     lines += [
         f"run folder: {result.root_dir}",
         "",
+        f"  watch:     python -m alfish.play --root_dir={folder}",
         f"  evaluate:  python -m alfish.evaluate --root_dir={folder} --num_episodes=100",
         f"  plot:      tensorboard --logdir={folder}",
         f"  go on:     python -m alfish.train --root_dir={folder} {' '.join(_more(result, options))}".rstrip(),

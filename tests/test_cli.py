@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -15,6 +16,7 @@ import pytest
 from alfish import __version__, cli, config
 from alfish.config.catalog import PACKAGE_ROOT
 from alfish.config.command import run
+from tests.trained_run import CARTPOLE, train_run
 
 
 @pytest.fixture(autouse=True)
@@ -125,3 +127,37 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     listing.wait(timeout=60)
     assert errors == b""
     assert listing.returncode == 128 + signal.SIGPIPE
+
+
+def test_inspect_and_diff(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train_run(folder, name="one")
+    train_run(folder, CARTPOLE.replace("0.01", "0.02"), "other")
+    code, out, err = _alfish(capsys, "inspect", "one")
+    assert (code, err) == (0, "")
+    assert "trained     PPOAlgorithm on CartPole-v1\n" in out
+    code, out, _ = _alfish(capsys, "inspect", "--json", "one")
+    assert [checkpoint["iteration"] for checkpoint in json.loads(out)["checkpoints"]] == [2, 4]
+    code, out, err = _alfish(capsys, "diff", "one", "other")
+    assert (code, err) == (0, "")
+    assert ["Adam.lr", "0.01", "0.02"] in [line.split() for line in out.splitlines()]
+    code, out, _ = _alfish(capsys, "diff", "one", "other", "--json")
+    assert json.loads(out)["options"]["Adam.lr"] == ["0.01", "0.02"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        (["inspect"], 2, "usage: alfish inspect [--json] RUN"),
+        (["inspect", "a", "b"], 2, "usage: alfish inspect [--json] RUN"),
+        (["inspect", "--jsn", "a"], 2, "--jsn: no such flag"),
+        (["inspect", "nowhere"], 6, "nowhere does not exist"),
+        (["diff", "a"], 2, "usage: alfish diff [--json] RUN RUN"),
+        (["diff", "nowhere", "nowhere"], 6, "nowhere does not exist"),
+        (["play"], 2, "--root_dir is missing"),
+    ],
+)
+def test_runs_that_cannot_be_looked_into(
+    capsys: pytest.CaptureFixture[str], argv: list[str], code: int, message: str
+) -> None:
+    got, _, err = _alfish(capsys, *argv)
+    assert (got, message in err, "Traceback" in err) == (code, True, False), err

@@ -18,6 +18,7 @@ REPOSITORY = Path(__file__).parent.parent
 KEYS = ["mean_return", "std_return", "episodes", "mean_length", "checkpoint", "env_steps"]
 OPTIONS = """
 TrainerConfig.evaluate = True
+TrainerConfig.async_eval = False
 TrainerConfig.num_evals = 2
 TrainerConfig.num_eval_environments = 2
 TrainerConfig.show_progress = False

@@ -15,7 +15,7 @@ LEVELS = [
     {"losses"},
     {"algorithms"},
     {"training"},
-    {"cli", "evaluate", "train"},
+    {"cli", "evaluate", "play", "train"},
 ]
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 MODULES = sorted(PACKAGE.rglob("*.py"))

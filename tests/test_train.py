@@ -67,11 +67,12 @@ def test_a_run_ends_with_its_result_and_what_to_do_next(capsys):
     assert "100%" in err
     assert "mean return of the last training episodes" in out
     assert "run folder: my run" in out
+    assert "python -m alfish.play --root_dir='my run'" in out
     assert "python -m alfish.evaluate --root_dir='my run' --num_episodes=100" in out
     assert "python -m alfish.train --root_dir='my run' TrainerConfig.num_iterations=8" in out
     assert "tensorboard --logdir='my run'" in out
     assert {path.name for path in Path("my run").iterdir()} == {
-        ".lock", "checkpoints", "config.gin", "operative.gin", "progress.csv", "run.json", "train",
+        ".lock", "README.md", "checkpoints", "config.gin", "operative.gin", "progress.csv", "run.json", "train",
     }  # fmt: skip
 
 
@@ -134,8 +135,8 @@ def test_without_a_config_the_line_to_type_is_shown(capsys):
 
 
 def test_conflicts_are_told_before_anything_is_made(capsys):
-    assert command("tiny.gin", "--root_dir=run", "TrainerConfig.num_evals=3") == 2
-    assert "TrainerConfig.num_evals (command line" in capsys.readouterr().err
+    assert command("tiny.gin", "--root_dir=run", "TrainerConfig.random_initial_collect=True") == 2
+    assert "TrainerConfig.random_initial_collect (command line" in capsys.readouterr().err
     assert not Path("run").exists()
 
 

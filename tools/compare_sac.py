@@ -41,7 +41,6 @@ def alfish(options: argparse.Namespace, seed: int) -> tuple[float, float]:
         f"TrainerConfig.random_seed={seed}",
         "TrainerConfig.num_threads=1",
         "TrainerConfig.evaluate=False",
-        "TrainerConfig.num_evals=None",
     ]
     with tempfile.TemporaryDirectory() as folder:
         root = f"--root_dir={folder}/run"

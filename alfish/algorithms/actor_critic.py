@@ -10,6 +10,7 @@ import torch
 
 from alfish import nest, specs
 from alfish.algorithms.actor_critic_loss import ActorCriticInfo, ActorCriticLoss
+from alfish.algorithms.explanation import Explanation, outline
 from alfish.algorithms.on_policy import counts
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
@@ -92,6 +93,13 @@ class ActorCriticAlgorithm(RLAlgorithm):
         distribution, actor_state = self.actor_network(time_step.observation, state.actor)
         action = epsilon_greedy_action(distribution, self.epsilon_greedy, self.generator)
         return AlgStep(action, replace(state, actor=actor_state) if self.train_state_spec else ())
+
+    def explain_step(self, time_step: TimeStep, state: Nest, action: Nest) -> Explanation:
+        distribution, _ = self.actor_network(time_step.observation, (state or ActorCriticState()).actor)
+        value: Nest = ()
+        if self.value_network.state_spec == ():  # its memory is not kept up in play
+            value, _ = self.value_network(time_step.observation)
+        return Explanation(value=value, policy=outline(distribution))
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         state = state or ActorCriticState()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from alfish.algorithms.explanation import Explanation
 from alfish.algorithms.ppo import PPOAlgorithm
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
@@ -71,6 +72,9 @@ class Agent(RLAlgorithm):
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         return self.rl_algorithm.predict_step(time_step, state)
+
+    def explain_step(self, time_step: TimeStep, state: Nest, action: Nest) -> Explanation:
+        return self.rl_algorithm.explain_step(time_step, state, action)
 
     def preprocess_experience(self, experience: Experience) -> Experience:
         return self.rl_algorithm.preprocess_experience(experience)

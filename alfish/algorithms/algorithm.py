@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from alfish import nest, specs
+from alfish.algorithms.explanation import Explanation
 from alfish.optimizers.optimizer import Optimizer
 from alfish.progress import Progress
 from alfish.seeding import Seeds
@@ -36,6 +37,8 @@ class Algorithm(nn.Module):
     progress: Progress
     summary: Summary
     generator: torch.Generator
+    # Submodules that neither rollout nor prediction uses, e.g. "critics.target"; not sent to processes that only act.
+    learning_only: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -80,6 +83,10 @@ class Algorithm(nn.Module):
     def predict_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         """The action in evaluation and play. Default: the exploring one."""
         return self.rollout_step(time_step, state)
+
+    def explain_step(self, time_step: TimeStep, state: Nest, action: Nest) -> Explanation:
+        """Why `predict_step` answers with this action, to be shown in play; `state` is that of before. May be empty."""
+        return Explanation()
 
     # Learning
 

@@ -140,8 +140,13 @@ class OffPolicyLoop:
             "env_steps": self._env_steps,
         }
 
-    def load_state_dict(self, state: dict[str, Any], first: TimeStep) -> None:
-        """The replay is apart, see `load_replay`; without it, it fills anew, and training waits for it to."""
+    def load_state_dict(self, state: dict[str, Any], first: TimeStep | None) -> None:
+        """The replay is apart, see `load_replay`; without it, it fills anew, and training waits for it to.
+
+        Args:
+            state: what `state_dict` gave.
+            first: where new episodes begin; None: those of then go on.
+        """
         self._shuffle.set_state(state["shuffle"])
         self.updater.load_state_dict(state["updater"])
         self._update_carry.rest = state["update_carry"]
@@ -150,9 +155,11 @@ class OffPolicyLoop:
         self._lost_steps = self._env_steps
 
     def load_replay(self, state: dict[str, Any]) -> None:
-        """Takes over what was stored. The episodes of then are broken off: new ones begin at `first`."""
+        """Takes over what was stored. Where new episodes begin, those of then are broken off."""
         self.replay.load_state_dict(state)
         self._lost_steps = 0
+        if self._first is None:
+            return
         stored = self.replay.get(torch.arange(self._num_environments), self.replay.newest, 1)
         last = replace(stored.time_step, step_type=torch.full_like(stored.time_step.step_type, StepType.LAST))
         first = nest.map(lambda leaf: leaf.unsqueeze(0), self._first)

@@ -123,7 +123,7 @@ class OnPolicyLoop:
     def state_dict(self) -> dict[str, Any]:
         return {"shuffle": self._shuffle.get_state(), "updater": self.updater.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any], first: TimeStep) -> None:
+    def load_state_dict(self, state: dict[str, Any], first: TimeStep | None) -> None:
         self._shuffle.set_state(state["shuffle"])
         self.updater.load_state_dict(state["updater"])
 

@@ -5,8 +5,9 @@ It lives beside the algorithms, not beside the trainer, because the training loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from math import ceil
 from typing import Annotated, Any, Literal
 
 from alfish.config.check import check_arguments, fit_arguments
@@ -17,6 +18,31 @@ from alfish.optimizers.schedulers import Scheduler
 
 Count = Annotated[int, Range(min=0)]
 Positive = Annotated[int, Range(min=1)]
+
+
+_ABOUT_EVALUATION = [
+    "eval_interval",
+    "num_evals",
+    "num_eval_episodes",
+    "num_eval_environments",
+    "async_eval",
+    "eval_timeout",
+    "score_fn",
+]
+_ABOUT_PRIORITIES = [
+    "priority_replay_alpha",
+    "priority_replay_beta",
+    "priority_replay_eps",
+    "normalize_importance_weights_by_max",
+]
+_ABOUT_WORKERS = [
+    "max_unroll_length",
+    "unroll_queue_size",
+    "unroll_step_interval",
+    "unroll_parameter_update_period",
+    "num_unroll_workers",
+    "unroll_timeout",
+]
 
 
 @configurable
@@ -41,10 +67,21 @@ class TrainerConfig:
         num_epochs: instead of `num_iterations` and `num_env_steps`: this many epochs.
         num_steps_per_epoch: environment steps per epoch, rounded up to whole iterations.
         unroll_length: steps per environment and iteration. A fraction is carried over: 2.5 gives 2, 3, 2, 3.
+            0, only with `async_unroll`: what is there, up to `max_unroll_length`, or nothing.
         unroll_episodes: instead of `unroll_length`: this many whole episodes per iteration, over all environments,
             equally many from each. Environments that are done early wait; their steps do not count.
         unroll_with_grad: keep the graph of the unroll and learn from it rather than computing it again. For
             algorithms that update once per unroll; the result is the same.
+        async_unroll: worker processes act while the trainer learns, with parameters that may be older. For off-policy
+            algorithms. Such a run cannot be repeated to the bit.
+        num_unroll_workers: processes that act; each has an equal share of the environments.
+        max_unroll_length: with `unroll_length` = 0, the most steps per environment and iteration.
+        unroll_queue_size: steps per environment that workers may be ahead of the trainer; then they wait. The larger,
+            the older the experience when it is learned from.
+        unroll_step_interval: seconds from one step of a worker to the next, for environments in real time; 0: as fast
+            as can be. Steps that come late are counted.
+        unroll_parameter_update_period: iterations after which workers get new parameters.
+        unroll_timeout: seconds without a step after which a worker counts as hung; resets take part of it, too.
         use_rollout_state: start replayed sequences from the recurrent state stored while unrolling, else from zeros.
         temporally_independent_train_step: train the steps of a sequence as one flat batch; None: when the algorithm
             has no memory.
@@ -72,6 +109,10 @@ class TrainerConfig:
         num_evals: instead of `eval_interval`: exactly this many, evenly spaced, the last one at the end.
         num_eval_episodes: the first ceil(N / E) episodes of each of the E evaluation environments; -1: one each.
         num_eval_environments: environments to evaluate in.
+        async_eval: a worker process evaluates a copy of the parameters while training goes on; results are written
+            against the moment of the copy. False: training waits.
+        eval_timeout: with `async_eval`, seconds that an evaluation may take, and that the end of training waits for
+            the last one.
         epsilon_greedy: in evaluation and play, the chance of sampling an action instead of taking the mode.
         evaluate_upon_training_success: evaluate at once when the training returns meet `stop_condition`.
         stop_condition: callable of an `EvalResult` and the best score so far; True ends training.
@@ -89,6 +130,8 @@ class TrainerConfig:
         summarize_grads_and_vars: norms and histograms of parameters and gradients.
         hooks: objects with any of on_train_start, on_iteration_end, on_epoch_end, on_eval_start, on_eval_end,
             on_checkpoint, on_train_end.
+        grace_period: seconds from the first SIGINT or SIGTERM until the run has saved and left; after that it leaves
+            without saving.
         show_progress: a live line at a terminal, plain lines elsewhere.
         verbose: print what happens at the start and at the end.
     """
@@ -106,9 +149,16 @@ class TrainerConfig:
     num_steps_per_epoch: Positive | None = None
 
     # Unroll
-    unroll_length: Annotated[float, Range(above=0)] = 8
+    unroll_length: Annotated[float, Range(min=0)] = 8
     unroll_episodes: Positive | None = None
     unroll_with_grad: bool = False
+    async_unroll: bool = False
+    num_unroll_workers: Positive = 1
+    max_unroll_length: Count = 0
+    unroll_queue_size: Annotated[int, Range(min=1, max=65536)] = 200
+    unroll_step_interval: Annotated[float, Range(min=0)] = 0.0
+    unroll_parameter_update_period: Positive = 10
+    unroll_timeout: Annotated[float, Range(above=0)] = 300.0
     use_rollout_state: bool = False
     temporally_independent_train_step: bool | None = None
 
@@ -135,6 +185,8 @@ class TrainerConfig:
     num_evals: Positive | None = None
     num_eval_episodes: Annotated[int, Range(min=-1)] = 10
     num_eval_environments: Positive = 1
+    async_eval: bool = True
+    eval_timeout: Annotated[float, Range(above=0)] = 600.0
     epsilon_greedy: Annotated[float, Range(min=0, max=1)] = 0.0
     evaluate_upon_training_success: bool = False
     stop_condition: Callable[..., bool] | None = None
@@ -156,6 +208,7 @@ class TrainerConfig:
 
     # The outside
     hooks: Sequence[Any] = ()
+    grace_period: Annotated[float, Range(above=0)] = 20.0
     show_progress: bool = True
     verbose: bool = True
 
@@ -170,6 +223,18 @@ class TrainerConfig:
     def non_default(self) -> set[str]:
         """The options whose value differs from its default."""
         return {field.name for field in fields(self) if getattr(self, field.name) != field.default}
+
+    def idle_options(self) -> dict[str, list[str]]:
+        """Options that were set and have no effect, by the reason."""
+        groups = {
+            "evaluate is False": [] if self.evaluate else _ABOUT_EVALUATION,
+            "priority_replay is False": [] if self.priority_replay else _ABOUT_PRIORITIES,
+            "async_unroll is False": [] if self.async_unroll else _ABOUT_WORKERS,
+            "async_eval is False": ["eval_timeout"] if self.evaluate and not self.async_eval else [],
+        }
+        given = self.non_default()
+        idle = {reason: [name for name in names if name in given] for reason, names in groups.items()}
+        return {reason: names for reason, names in idle.items() if names}
 
     def _conflicts(self) -> list[Problem]:
         """What is wrong between options; every problem names the options it is about."""
@@ -202,8 +267,6 @@ class TrainerConfig:
             problem("num_eval_episodes", "is 0; use evaluate = False for no evaluation, -1 for one per environment")
         if self.num_epochs is not None and (self.num_evals or self.eval_interval != type(self).eval_interval):
             problem("num_epochs num_evals eval_interval", "epochs end with an evaluation; leave the others out")
-        if self.num_evals is not None and not self.evaluate:
-            problem("num_evals evaluate", "num_evals needs evaluate = True")
         if self.evaluate_upon_training_success and not (self.evaluate and self.stop_condition):
             problem(
                 "evaluate_upon_training_success evaluate stop_condition",
@@ -216,6 +279,8 @@ class TrainerConfig:
             problem("unroll_episodes unroll_length", "are two ways to unroll; keep one")
         if self.unroll_episodes is not None and self.num_epochs is not None:
             problem("unroll_episodes num_epochs", "epochs are made of steps; use unroll_length")
+        for options, message in self._async_conflicts():
+            problem(options, message)
         if self.num_updates_per_env_step is not None:
             if self.num_updates_per_train_iter != type(self).num_updates_per_train_iter:
                 problem("num_updates_per_env_step num_updates_per_train_iter", "say the same thing twice; keep one")
@@ -242,3 +307,29 @@ class TrainerConfig:
                 "sampled sequences count time steps: one transition is mini_batch_length = 2",
             )
         return found
+
+    def _async_conflicts(self) -> Iterator[tuple[str, str]]:
+        """Options, and what is wrong between them, as far as asynchronous unroll goes."""
+        if not self.async_unroll:
+            if self.unroll_length == 0:
+                yield "unroll_length async_unroll", "0, as much as is there, needs async_unroll = True"
+            return
+        if self.unroll_episodes is not None:
+            yield "async_unroll unroll_episodes", "workers unroll steps, not episodes; use unroll_length"
+        if self.unroll_with_grad:
+            yield "async_unroll unroll_with_grad", "a graph cannot leave its process; set unroll_with_grad = False"
+        if self.unroll_length == 0 and self.max_unroll_length == 0:
+            yield "unroll_length max_unroll_length", "are both 0, so nothing would be unrolled; set one of them"
+        if self.unroll_length > 0 and self.max_unroll_length > 0:
+            yield (
+                "unroll_length max_unroll_length",
+                "say different things: take exactly unroll_length, or with unroll_length = 0 up to max_unroll_length",
+            )
+        if self.unroll_length == 0 and self.num_epochs is not None:
+            yield "unroll_length num_epochs", "epochs have a fixed number of steps; set unroll_length above 0"
+        needed = max(ceil(self.unroll_length), self.max_unroll_length)
+        if needed > self.unroll_queue_size:
+            yield (
+                "unroll_queue_size unroll_length max_unroll_length",
+                f"the queue never holds the {needed} steps of an iteration; set unroll_queue_size = {needed} or more",
+            )

@@ -48,6 +48,17 @@ def operative_text() -> str:
     return "\n".join([*macros, *lines, ""]).lstrip("\n")
 
 
+def read_operative(text: str) -> dict[str, str]:
+    """The values that `operative_text` wrote, by key."""
+    values = {}
+    for line in text.splitlines():
+        binding = line.rpartition("  # ")[0] or line  # macros have no origin
+        key, equals, value = binding.partition(" = ")
+        if equals and not key.startswith("#"):
+            values[key] = value
+    return values
+
+
 def _reading_order(item: tuple[Key, str]) -> tuple[str, str, str]:
     scope, selector, argument = item[0]
     return selector, scope, argument

@@ -28,6 +28,16 @@ def describe(value: Nest) -> Plain:
     return [f"{cls.__module__}:{cls.__qualname__}", {key: describe(child) for key, child in vars(value).items()}]
 
 
+def save_nest(value: Nest) -> dict[str, Any]:
+    """A nest of tensors in plain containers, for a checkpoint."""
+    return {"structure": describe(value), "leaves": [leaf.detach() for leaf in nest.leaves(value)]}
+
+
+def load_nest(saved: dict[str, Any]) -> Nest:
+    """The inverse of `save_nest`."""
+    return nest.unflatten(rebuild(saved["structure"]), saved["leaves"])
+
+
 def rebuild(description: Plain) -> Nest:
     """A nest of None that has the described structure.
 

@@ -32,7 +32,9 @@ class Budget:
             steps_per_iteration = config.unroll_length * num_environments
             per_epoch = ceil(config.num_steps_per_epoch / steps_per_iteration - 1e-9)
             iterations, env_steps = config.num_epochs * per_epoch, 0
-        unroll_length = config.unroll_length if config.unroll_episodes is None else inf
+        unroll_length = config.unroll_length or config.max_unroll_length  # 0: as much as is there, up to
+        if config.unroll_episodes is not None:
+            unroll_length = inf
         return cls(iterations, env_steps, per_epoch, unroll_length, num_environments, on_policy)
 
     def fraction(self, progress: Progress) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import torch
 
 from alfish.algorithms.rl_algorithm import RLAlgorithm
@@ -11,6 +13,8 @@ from alfish.config.problems import ConfigProblems, Problem
 from alfish.environments.environment import Environment
 from alfish.errors import ConfigError
 from alfish.seeding import Seeds
+
+_log = logging.getLogger(__name__)
 
 
 def build_algorithm(config: TrainerConfig, env: Environment, seeds: Seeds) -> RLAlgorithm:
@@ -33,6 +37,7 @@ def build_algorithm(config: TrainerConfig, env: Environment, seeds: Seeds) -> RL
         raise ConfigProblems([Problem(("TrainerConfig.algorithm_ctor",), message)])
     algorithm.data_transformer = transformer
     _refuse_idle_options(algorithm, config)
+    _warn_of_idle_options(algorithm, config)
     _choose_train_step(algorithm, config.temporally_independent_train_step)
     return algorithm.to(device)
 
@@ -57,6 +62,16 @@ def _refuse_idle_options(algorithm: RLAlgorithm, config: TrainerConfig) -> None:
     ]
     if problems:
         raise ConfigProblems(problems)
+
+
+def _warn_of_idle_options(algorithm: RLAlgorithm, config: TrainerConfig) -> None:
+    """Of those that change no result."""
+    idle = config.idle_options()
+    if config.use_rollout_state and algorithm.train_state_spec == ():
+        idle[f"{type(algorithm).__name__} has no memory"] = ["use_rollout_state"]
+    for reason, names in idle.items():
+        listed = ", ".join(f"TrainerConfig.{name}" for name in names)
+        _log.warning("%s: no effect, since %s", listed, reason)
 
 
 def _choose_train_step(algorithm: RLAlgorithm, independent: bool | None) -> None:

@@ -4,6 +4,9 @@
 
 Everything is written into a folder aside, synced, and renamed; the manifest holds sizes and SHA-256, so damage is
 noticed when loading. Files are loaded with `weights_only=True`, always.
+
+A checkpoint that is kept only because its evaluation was the best may hold the model alone. It is good for evaluation
+and play; a run does not go on from it.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import os
 import pickle
 import shutil
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +52,11 @@ class Checkpoint:
             raise CheckpointError(f"{self.path} is damaged: its manifest cannot be read: {error}") from error
         return manifest
 
+    @property
+    def is_model_only(self) -> bool:
+        """Whether it is good for evaluation and play, but not for going on."""
+        return bool(self.manifest.get("model_only"))
+
     def load(self, part: str) -> dict[str, Any]:
         """One part of the checkpoint, checked against the manifest. Never runs code that the file may hold."""
         file = self.path / f"{part}.pt"
@@ -64,7 +73,8 @@ class Checkpoint:
     def damage(self) -> str | None:
         """What is wrong with the files; None when all are as the manifest says. The replay may have been dropped."""
         try:
-            for name in {*self.manifest["files"], *(f"{part}.pt" for part in PARTS)}:
+            parts = ("model",) if self.is_model_only else PARTS
+            for name in {*self.manifest["files"], *(f"{part}.pt" for part in parts)}:
                 if name != f"{REPLAY}.pt" or self.has(REPLAY):
                     self._check(name)
         except CheckpointError as error:
@@ -101,10 +111,15 @@ class CheckpointFolder:
         return Checkpoint(self.path / f"{iteration:06d}", iteration)
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole, with a warning for each newer one; None when there are none at all."""
+        """The newest checkpoint that a run can go on from, with a warning for each newer one that is damaged.
+
+        None when there are none at all.
+        """
         damages: list[str] = []
         for checkpoint in reversed(self.all()):
             damage = checkpoint.damage()
+            if damage is None and checkpoint.is_model_only:
+                continue
             if damage is None:
                 for each in damages:
                     _log.warning("%s. Using the checkpoint of iteration %d", each, checkpoint.iteration)
@@ -115,15 +130,22 @@ class CheckpointFolder:
             raise CheckpointError(f"{self.path}: no checkpoint is whole:\n    {listed}\nUse another --root_dir.")
         return None
 
+    def model_only(self) -> list[Checkpoint]:
+        """Those that a run cannot go on from."""
+        found = []
+        for checkpoint in self.all():
+            with suppress(CheckpointError):
+                if checkpoint.is_model_only:
+                    found.append(checkpoint)
+        return found
+
     def find(self, which: str) -> Checkpoint:
         """'latest', 'best', or an iteration."""
         everything = self.all()
         if not everything:
             raise CheckpointError(f"{self.path} holds no checkpoint; has the run saved one yet?")
         if which == "latest":
-            newest = self.newest()
-            assert newest is not None
-            return newest
+            return self.newest() or everything[-1]
         if which == "best":
             best = Checkpoint(self.path / "best", 0)
             if not best.path.exists():

@@ -13,6 +13,7 @@ from alfish.errors import CheckpointError
 from alfish.progress import Progress
 from alfish.training.budget import Budget, Milestones
 from alfish.training.checkpoint import REPLAY, Checkpoint, CheckpointFolder
+from alfish.training.evaluator import Evaluated
 
 _log = logging.getLogger(__name__)
 
@@ -56,22 +57,32 @@ class Checkpointer:
         self._parts = parts
         self._milestones = Milestones(config.num_checkpoints)
         self._newest: Checkpoint | None = None
+        self.episodes_go_on = False  # those of the checkpoint that was restored
+        self._saved: set[int] = set()  # iterations, in this session
         self._best: Checkpoint | None = None
-        self._best_is_extra = False  # saved only because it was the best
+        self._recorded_best: Checkpoint | None = None  # what a run that goes on from the newest one takes for the best
+        self._extra: set[Checkpoint] = set()  # saved only because it was the best
 
     def save_if_due(self) -> Checkpoint | None:
         """Saves when the next of `num_checkpoints` moments has come."""
         return self.save() if self._milestones.passed(self._progress.fraction) else None
 
-    def save_best(self) -> Checkpoint | None:
-        """As `save`, and marks it as the best; the best one before is given up, unless it was due anyway."""
-        given_up = self._best if self._best_is_extra else None
-        self._best = self._folder.at(self._progress.iterations)
-        self._best_is_extra = not self._milestones.passed(self._progress.fraction)
-        saved = self.save()
+    def save_best(self, evaluated: Evaluated) -> Checkpoint | None:
+        """Saves what was evaluated and marks it as the best; the best one before is given up, unless it was due anyway.
+
+        When training has gone on meanwhile, the model alone is saved.
+        """
+        self._best = self._folder.at(evaluated.iteration)
+        saved: Checkpoint | None = None
+        if evaluated.iteration == self._progress.iterations:
+            if not self._milestones.passed(self._progress.fraction):
+                self._extra.add(self._best)
+            saved = self.save()
+        elif evaluated.iteration not in self._saved:
+            self._extra.add(self._best)
+            saved = self._save_model(evaluated)
         self._folder.mark_best(self._best)
-        if given_up is not None:
-            self._folder.remove(given_up)
+        self._give_up_extra()
         return saved
 
     def save(self) -> Checkpoint | None:
@@ -84,7 +95,7 @@ class Checkpointer:
             "state": {
                 "progress": self._progress.state_dict(),
                 "algorithm": self._algorithm.run_state(),
-                "best": (self._best.iteration if self._best else None, self._best_is_extra),
+                "best": (self._best.iteration if self._best else None, self._best in self._extra),
                 **{name: part.state_dict() for name, part in self._parts.items()},
             },
         }
@@ -93,7 +104,21 @@ class Checkpointer:
             parts[REPLAY] = replay.state_dict()
         about = {"env_steps": self._progress.env_steps, "updates": self._progress.updates}
         self._newest = self._folder.save(self._progress.iterations, parts, about)
+        self._saved.add(self._progress.iterations)
+        self._recorded_best = self._best
+        self._give_up_extra()
         return self._newest
+
+    def _give_up_extra(self) -> None:
+        """Removes what was the best once."""
+        for checkpoint in self._extra - {self._best, self._recorded_best}:
+            self._extra.remove(checkpoint)
+            self._folder.remove(checkpoint)
+
+    def _save_model(self, evaluated: Evaluated) -> Checkpoint:
+        assert evaluated.model is not None
+        about = {"env_steps": evaluated.env_steps, "updates": evaluated.updates, "model_only": True}
+        return self._folder.save(evaluated.iteration, {"model": evaluated.model}, about)
 
     def restore(self) -> Checkpoint | None:
         """Goes on from the newest checkpoint that is whole; None when there is none."""
@@ -114,7 +139,7 @@ class Checkpointer:
     def _restore_state(self, state: dict[str, Any]) -> None:
         self._progress.load_state_dict(state["progress"])
         self._progress.fraction = self._budget.fraction(self._progress)
-        self._algorithm.load_run_state(state["algorithm"])
+        self.episodes_go_on = self._algorithm.load_run_state(state["algorithm"])
         for name, part in self._parts.items():
             if name in state:
                 part.load_state_dict(state[name])
@@ -131,8 +156,13 @@ class Checkpointer:
         """A damaged checkpoint, which was not gone on from, may have been marked as the best meanwhile."""
         best = None if iteration is None else self._folder.at(iteration)
         self._best = best if best is not None and best.damage() is None else None
-        self._best_is_extra = is_extra and self._best is not None
+        self._recorded_best = self._best
+        if is_extra and self._best is not None:
+            self._extra.add(self._best)
         self._folder.mark_best(self._best)
+        for checkpoint in self._folder.model_only():
+            if checkpoint != self._best:  # it became the best after the checkpoint that the run goes on from
+                self._folder.remove(checkpoint)
 
 
 def load_model(algorithm: RLAlgorithm, checkpoint: Checkpoint) -> None:

@@ -66,3 +66,4 @@ class TrainResult:
     seconds: dict[str, float]  # by phase; the sum is the wall time of this session
     stopped_by: str  # 'budget', the name of the stop condition, or of the signal
     root_dir: str
+    env_restarts: int = 0  # environments that failed and were built anew, in this session

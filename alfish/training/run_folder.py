@@ -1,7 +1,8 @@
 """The run folder: all that `evaluate`, `play` and resume need.
 
 runs/ppo/2026-11-16_10-00-00/
-  run.json         seed, versions, command line, machine, budget, state
+  README.md        what this is and what to do with it, for whoever finds it
+  run.json         seed, versions, command line, machine, budget, state, result
   config.gin       as given, flattened, with where each line came from
   operative.gin    as used, with defaults
   train/ eval/     TensorBoard events
@@ -15,6 +16,7 @@ import fcntl
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -27,6 +29,7 @@ from alfish.errors import CheckpointError, StorageFault
 from alfish.training.checkpoint import CheckpointFolder
 
 _PACKAGES = ("torch", "gymnasium", "numpy", "gin-config")
+_HOLDER = re.compile(r"process (\d+) on (\S+),")
 
 
 class RunFolder:
@@ -99,6 +102,19 @@ class RunFolder:
         except (OSError, ValueError, TypeError) as error:
             raise CheckpointError(f"{file} cannot be read: {error}") from error
         return facts
+
+    def is_in_use(self) -> bool | None:
+        """Whether a run holds the folder; None where that cannot be known. Takes no lock, so it disturbs nobody."""
+        lock = self.path / ".lock"
+        try:
+            holder = _HOLDER.match(lock.read_text())
+            if holder is None or holder[2] != platform.node() or not Path("/proc/self/fd").exists():
+                return None
+            return any(file.resolve() == lock.resolve() for file in Path(f"/proc/{holder[1]}/fd").iterdir())
+        except PermissionError:
+            return None
+        except OSError:  # the process, or the lock, is not there
+            return False
 
     def read_seed(self) -> int | None:
         """The seed of the run so far; None when there was none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from alfish.progress import Progress
 from alfish.seeding import Seeds
 from alfish.summary.console import Console
 from alfish.summary.timers import Timers
+from alfish.training.async_unroller import AsyncUnroller
 from alfish.training.budget import Budget
 from alfish.training.build import build_algorithm
 from alfish.training.checkpoint import Checkpoint
@@ -25,9 +25,11 @@ from alfish.training.checkpointer import Checkpointer, Stateful
 from alfish.training.hooks import Hooks
 from alfish.training.periodic_evaluation import PeriodicEvaluation
 from alfish.training.results import EpochStats, TrainResult
-from alfish.training.run_folder import RunFolder, describe_machine, new_folder
+from alfish.training.run_folder import RunFolder, new_folder
+from alfish.training.run_record import RunRecord
 from alfish.training.run_summary import SummarySchedule, make_summary
-from alfish.training.signals import StopSignals
+from alfish.training.signals import RunSignals
+from alfish.training.worker_config import WorkerConfig
 
 
 class Trainer:
@@ -38,13 +40,14 @@ class Trainer:
 
     Args:
         config: the options; None: as bound by gin.
-        root_dir: the run folder; None: `config.root_dir`, else `runs/<time>`.
+        root_dir: the run folder; None: `config.root_dir`, else `runs/<config name>/<time>`.
         strict: refuse bindings that nothing uses, rather than warn.
     """
 
     def __init__(self, config: TrainerConfig | None = None, root_dir: str | None = None, strict: bool = False) -> None:
-        self.config = config = config if config is not None else TrainerConfig()
-        self.folder = RunFolder(root_dir or config.root_dir or new_folder(Path("runs")))
+        from_gin = config is None
+        self.config = config = TrainerConfig() if config is None else config
+        self.folder = RunFolder(root_dir or config.root_dir or new_folder(_parent_folder()))
         with ExitStack() as resources:  # when a part cannot be made, the parts before it are closed
             self.folder.open()
             resources.callback(self.folder.close)
@@ -58,14 +61,19 @@ class Trainer:
             path = self.folder.path
             self.summary = make_summary(path / "train", path / "progress.csv", self.progress, config)
             resources.callback(self.summary.close)
-            ownership = self.algorithm.start(self.env, config, self.seeds, self.progress, self.summary, self.timers)
+            unroller = self._make_unroller(from_gin, resources) if config.async_unroll else None
+            ownership = self.algorithm.start(
+                self.env, config, self.seeds, self.progress, self.summary, self.timers, unroller
+            )
 
             self._budget = Budget.of(config, self.env.batch_size, self.algorithm.on_policy)
             self._summary_schedule = SummarySchedule(config, self._budget, self.progress)
             parts: dict[str, Stateful] = {"summary": self.summary, "summary_schedule": self._summary_schedule}
             self._evaluation: PeriodicEvaluation | None = None
             if config.evaluate:
-                self._evaluation = PeriodicEvaluation(config, self._budget, self.progress, self.seeds, path)
+                self._evaluation = PeriodicEvaluation(
+                    config, self._budget, self.progress, self.seeds, path, self.algorithm, from_gin
+                )
                 resources.callback(self._evaluation.close)
                 parts["evaluation"] = self._evaluation
             self._checkpointer = Checkpointer(
@@ -74,13 +82,16 @@ class Trainer:
             self.hooks = Hooks(config.hooks, self.algorithm, config, self.progress)
             self._console = Console(show_progress=config.show_progress, verbose=config.verbose)
             resources.callback(self._console.close)
-            self._signals = StopSignals()
+            self._signals = RunSignals(path, config.grace_period, self._last_words)
             self._stopped_by: str | None = None
 
+            if self._evaluation is not None and gin_config.inoperative_lines():
+                self._evaluation.wait_until_ready()  # it may use what seems idle
             gin_config.report_inoperative(strict)
             resumed = self._checkpointer.restore()
             self.progress.fraction = self._budget.fraction(self.progress)
-            self._write_run_files()
+            self._record = RunRecord(self.folder)
+            self._record.begin(config, self.algorithm, self.env, self._budget, self.seeds.root)
             self._introduce(resumed)
             self.summary.text("optimizers", ownership.report())
             resources.callback(self._write_end)
@@ -141,6 +152,7 @@ class Trainer:
             seconds=self.timers.seconds(),
             stopped_by=self._stopped_by or "budget",
             root_dir=str(self.folder.path),
+            env_restarts=self.env.num_restarts,
         )
 
     def close(self) -> None:
@@ -157,30 +169,54 @@ class Trainer:
             with self.summary.scope("Time"):
                 for phase, share in self.timers.shares().items():
                     self.summary.scalar(phase, share)
+            if self.env.num_restarts:
+                self.summary.scalar("env_restarts", self.env.num_restarts)
             self.summary.write(self.algorithm.metrics.results())
         self.summary.poll()
 
     def _evaluate(self) -> None:
         evaluation = self._evaluation
-        if evaluation is None or not evaluation.is_due(self.algorithm.metrics):
+        is_wished = self._signals.takes_evaluation_wish()
+        if evaluation is None:
+            if is_wished:
+                self._console.message("no evaluation: TrainerConfig.evaluate is False")
             return
-        self.hooks.call("on_eval_start")
+        if evaluation.is_due(self.algorithm.metrics) or is_wished:
+            self.hooks.call("on_eval_start")
+            with self.timers("eval"):
+                evaluation.request(self.algorithm)
+        self._take_results(evaluation)
+        if self._budget.is_used_up(self.progress):
+            self._wait_for_results(evaluation)
+
+    def _wait_for_results(self, evaluation: PeriodicEvaluation) -> None:
         with self.timers("eval"):
-            before = evaluation.best_score
-            result = evaluation.evaluate(self.algorithm)
-        self.hooks.call("on_eval_end", result)
-        self._console.message(
-            f"evaluation at {result.env_steps:,} steps: mean return {result.mean_return:.2f} +- {result.std_return:.2f}"
-        )
-        if self.config.keep_best and (before is None or result.score > before):
-            with self.timers("save"):
-                self._announce(self._checkpointer.save_best())
-        if evaluation.is_enough(result):
-            self._stopped_by = type(self.config.stop_condition).__name__
+            for words in evaluation.wait():
+                if words:
+                    self._console.message(words)
+                self._take_results(evaluation)
+                if self._signals.received is not None:
+                    return
+
+    def _take_results(self, evaluation: PeriodicEvaluation) -> None:
+        for evaluated, result, is_best in evaluation.collect():
+            self.hooks.call("on_eval_end", result)
+            self._console.message(
+                f"evaluation at {result.env_steps:,} steps: mean return {result.mean_return:.2f} +- "
+                f"{result.std_return:.2f}"
+            )
+            if self.config.keep_best and is_best:
+                with self.timers("save"):
+                    self._announce(self._checkpointer.save_best(evaluated))
+            if evaluation.is_enough(result):
+                self._stopped_by = type(self.config.stop_condition).__name__
 
     def _save(self) -> None:
+        is_wished = self._signals.takes_checkpoint_wish()
         with self.timers("save"):
-            self._announce(self._checkpointer.save() if self._is_over() else self._checkpointer.save_if_due())
+            self._announce(self._checkpointer.save_if_due())
+            if self._is_over() or is_wished:
+                self._announce(self._checkpointer.save())
 
     def _announce(self, checkpoint: Checkpoint | None) -> None:
         if checkpoint is not None:
@@ -191,6 +227,10 @@ class Trainer:
             self._stopped_by = self._signals.received.name
             self._console.message(f"{self._stopped_by}: saving at iteration {self.progress.iterations} and leaving")
 
+    def _last_words(self) -> str:
+        saved = self.folder.checkpoints.all()
+        return f"The last checkpoint is {saved[-1].path}" if saved else "There is no checkpoint"
+
     def _dump(self, fault: NumericFault) -> None:
         self._stopped_by = "NumericFault"
         file = self.folder.path / "nan_dump.pt"
@@ -200,32 +240,21 @@ class Trainer:
 
     # At the start
 
+    def _make_unroller(self, from_gin: bool, resources: ExitStack) -> AsyncUnroller:
+        setup = WorkerConfig.of(self.config, from_gin, "TrainerConfig.async_unroll")
+        unroller = AsyncUnroller(self.algorithm, self.env, self.config, setup, self.seeds, self.timers)
+        resources.callback(unroller.rest)
+        return unroller
+
     def _choose_seeds(self) -> Seeds:
         if self.config.random_seed is not None:
             return Seeds(self.config.random_seed)
         recorded = self.folder.read_seed()
         return Seeds.draw() if recorded is None else Seeds(recorded)
 
-    def _write_run_files(self) -> None:
-        config = gin_config.current()
-        if config is not None:
-            self.folder.write_text("config.gin", config.text)
-        self._write_operative()
-        self.folder.write_run(
-            seed=self.seeds.root,
-            budget=str(self._budget),
-            state="running",
-            started=time.strftime("%Y-%m-%d %H:%M:%S %z"),
-            **describe_machine(torch.get_num_threads()),
-        )
-
     def _write_end(self) -> None:
-        self._write_operative()
-        self.folder.write_run(state=self._stopped_by or ("done" if self._is_over() else "interrupted"))
-
-    def _write_operative(self) -> None:
-        if gin_config.current() is not None:
-            self.folder.write_text("operative.gin", gin_config.operative_text())
+        state = self._stopped_by or ("done" if self._is_over() else "interrupted")
+        self._record.end(state, self.result)
 
     def _introduce(self, resumed: Checkpoint | None) -> None:
         say = self._console.message
@@ -233,8 +262,16 @@ class Trainer:
         size = sum(parameter.numel() for parameter in self.algorithm.parameters())
         say(f"{name} with {size:,} parameters on {env.batch_size} x {env.name}, for {self._budget}")
         say(f"seed {self.seeds.root}, {torch.get_num_threads()} torch thread(s), run folder {self.folder.path}")
+        if self.config.async_unroll:
+            say(f"{self.config.num_unroll_workers} worker(s) act meanwhile; such a run cannot be repeated to the bit")
         if resumed is not None:
-            say(f"going on from iteration {resumed.iteration}; the environments start new episodes")
+            episodes = "in the middle of its episodes" if self._checkpointer.episodes_go_on else "with new episodes"
+            say(f"going on from iteration {resumed.iteration}, {episodes}")
+
+
+def _parent_folder() -> Path:
+    config = gin_config.current()
+    return Path("runs") if config is None else Path("runs") / config.name
 
 
 class _Epoch:

@@ -98,7 +98,7 @@ def test_finds_the_best_of_three_arms(reward_dim: int) -> None:
     )
     for _ in range(100):
         algorithm.train_iter()
-    distribution, _ = algorithm.actor_network(algorithm._time_step.observation)
+    distribution, _ = algorithm.actor_network(algorithm.time_step.observation)
     log_probs = torch.stack([distribution.log_prob(torch.full((3,), arm)) for arm in range(3)])
     assert (log_probs[1] > log_probs[0]).all()
     assert (log_probs[1] > log_probs[2]).all()

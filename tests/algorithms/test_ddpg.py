@@ -146,7 +146,7 @@ def test_targets_follow_softly_or_every_so_often() -> None:
 def test_noise_while_exploring_only() -> None:
     quiet = start(exploration_noise_ctor=partial(GaussianNoise, stddev=0.0))
     noisy = start(exploration_noise_ctor=partial(GaussianNoise, stddev=0.3))
-    time_step = quiet._time_step
+    time_step = quiet.time_step
     action = quiet.predict_step(time_step, ()).output
     assert torch.equal(quiet.rollout_step(time_step, ()).output, action)
     explored = noisy.rollout_step(time_step, ()).output
@@ -173,7 +173,7 @@ def test_random_actions_now_and_then() -> None:
     algorithm = start(
         num_environments=500, rollout_random_action=0.3, exploration_noise_ctor=partial(GaussianNoise, stddev=0.0)
     )
-    time_step = algorithm._time_step
+    time_step = algorithm.time_step
     changed = algorithm.rollout_step(time_step, ()).output != algorithm.predict_step(time_step, ()).output
     assert changed.float().mean().item() == pytest.approx(0.3, abs=0.06)
 

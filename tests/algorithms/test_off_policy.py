@@ -105,7 +105,7 @@ def test_ignored_actions_have_no_weight() -> None:
         whole_replay_buffer_training=False, mini_batch_size=64, num_updates_per_train_iter=200, unroll_length=50
     )
     algorithm.train_iter()
-    q = algorithm.net(algorithm._time_step.observation[:1]).flatten().tolist()
+    q = algorithm.net(algorithm.time_step.observation[:1]).flatten().tolist()
     assert max(q) == pytest.approx(1.0, abs=0.02)
 
 
@@ -138,7 +138,7 @@ def test_updates_per_env_step_are_exact_over_a_thousand_iterations() -> None:
 
 def _endless(algorithm: Any) -> Any:
     """A step whose result is never FIRST or LAST, so that all steps count."""
-    template = algorithm._time_step
+    template = algorithm.time_step
     step_type = torch.ones_like(template.step_type)
     return lambda action: TimeStep(**{**vars(template), "step_type": step_type})
 
@@ -170,17 +170,20 @@ def test_whole_episodes_are_stored_with_their_ends() -> None:
     assert algorithm.progress.episodes == 18
 
 
+@pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize(("with_replay", "updates"), [(True, 4), (False, 0)])
-def test_a_resumed_run_goes_on_from_its_replay_or_collects_again(with_replay: bool, updates: int) -> None:
+def test_a_resumed_run_goes_on_from_its_replay_or_collects_again(with_replay: bool, updates: int, exact: bool) -> None:
     options = {"whole_replay_buffer_training": False, "mini_batch_size": 8, "initial_collect_steps": 40}
     before = start("CartPole-v1", unroll_length=15, **options)
     before.train_iter()
     after = start("CartPole-v1", unroll_length=2, **options)
+    after._env.exact_resume = exact
     after.progress.load_state_dict(before.progress.state_dict())
-    after.load_run_state(before.run_state())
+    assert after.load_run_state(before.run_state()) == exact
     if with_replay:
         after.load_replay(before.replay.state_dict())
-        assert after.replay.num_transitions == before.replay.num_transitions + 4  # from the broken-off end to FIRST
+        added = after.replay.num_transitions - before.replay.num_transitions
+        assert added == (0 if exact else 4)  # from the broken-off end to FIRST
     stored = after.progress.updates
     after.train_iter()
     assert after.progress.updates - stored == updates

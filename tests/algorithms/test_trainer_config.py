@@ -56,7 +56,6 @@ def test_what_was_set_is_known():
             {"num_epochs": 2, "num_steps_per_epoch": 5, "evaluate": True, "eval_interval": 3},
             "epochs end with an evaluation",
         ),
-        ({"num_evals": 3}, "num_evals needs evaluate = True"),
         ({"stop_condition": stop}, "it needs evaluate = True"),
         ({"evaluate_upon_training_success": True}, "needs evaluate = True and a stop_condition"),
         ({"evaluate": True, "evaluate_upon_training_success": True}, "needs evaluate = True and a stop_condition"),
@@ -66,6 +65,27 @@ def test_what_was_set_is_known():
         ),
         ({"unroll_episodes": 3, "unroll_length": 5}, "are two ways to unroll; keep one"),
         ({"unroll_episodes": 3, "num_epochs": 2, "num_steps_per_epoch": 5}, "epochs are made of steps"),
+        ({"unroll_length": 0}, "needs async_unroll = True"),
+        ({"async_unroll": True, "unroll_length": 0}, "are both 0, so nothing would be unrolled"),
+        ({"async_unroll": True, "unroll_length": 4, "max_unroll_length": 8}, "say different things"),
+        ({"async_unroll": True, "unroll_length": 10, "unroll_queue_size": 9}, "set unroll_queue_size = 10 or more"),
+        ({"async_unroll": True, "unroll_length": 2.5, "unroll_queue_size": 2}, "set unroll_queue_size = 3 or more"),
+        (
+            {"async_unroll": True, "unroll_length": 0, "max_unroll_length": 300},
+            "the queue never holds the 300 steps of an iteration",
+        ),
+        ({"async_unroll": True, "unroll_episodes": 3}, "workers unroll steps, not episodes"),
+        ({"async_unroll": True, "unroll_with_grad": True}, "a graph cannot leave its process"),
+        (
+            {
+                "async_unroll": True,
+                "unroll_length": 0,
+                "max_unroll_length": 8,
+                "num_epochs": 2,
+                "num_steps_per_epoch": 5,
+            },
+            "epochs have a fixed number of steps",
+        ),
         ({"num_updates_per_env_step": 0.5}, "set whole_replay_buffer_training = False"),
         (
             {
@@ -129,17 +149,31 @@ def test_values_out_of_range_or_of_another_type_are_refused(option, value):
 
 
 def test_everything_that_is_wrong_is_reported_together():
-    found = problems(algorithm_ctor=None, num_iterations=0, num_eval_episodes=0, num_evals=2)
-    assert len(found) == 4
+    found = problems(algorithm_ctor=None, num_iterations=0, num_eval_episodes=0)
+    assert len(found) == 3
     assert [found[0].split(":")[0], found[1].split(":")[0]] == [
         "TrainerConfig.algorithm_ctor",
         "TrainerConfig.num_iterations and TrainerConfig.num_env_steps",
     ]
 
 
+def test_options_without_effect_are_known_by_their_reason():
+    idle = TrainerConfig(
+        algorithm_ctor=dict, num_evals=3, priority_replay_beta=0.5, num_unroll_workers=2
+    ).idle_options()
+    assert idle == {
+        "evaluate is False": ["num_evals"],
+        "priority_replay is False": ["priority_replay_beta"],
+        "async_unroll is False": ["num_unroll_workers"],
+    }
+    assert TrainerConfig(algorithm_ctor=dict, evaluate=True, num_evals=3).idle_options() == {}
+    with_timeout = TrainerConfig(algorithm_ctor=dict, evaluate=True, async_eval=False, eval_timeout=5.0)
+    assert with_timeout.idle_options() == {"async_eval is False": ["eval_timeout"]}
+
+
 CONFLICTING = """
 TrainerConfig.algorithm_ctor = @PPOAlgorithm
-TrainerConfig.num_evals = 3
+TrainerConfig.stop_condition = @Plateau()
 TrainerConfig.num_iterations = 0
 """
 
@@ -157,7 +191,7 @@ def test_conflicts_in_a_config_are_told_with_file_and_line(tmp_path, monkeypatch
     err = capsys.readouterr().err
     assert "error: 3 problems in the configuration" in err
     assert "TrainerConfig.num_iterations (mine.gin:4) and TrainerConfig.num_env_steps (default): are both 0" in err
-    assert "TrainerConfig.num_evals (mine.gin:3) and TrainerConfig.evaluate (default): num_evals needs" in err
+    assert "TrainerConfig.stop_condition (mine.gin:3) and TrainerConfig.evaluate (default): a stop_condition" in err
     assert "command line: TrainerConfig.num_eval_episodes: is 0" in err
     assert "Traceback" not in err
     assert run(main, ["TrainerConfig.num_iterations=1e6", "TrainerConfig.evaluate=True"]) == 0

@@ -8,6 +8,7 @@ import pytest
 from alfish import config
 from alfish.config.problems import Place, Problem
 from alfish.config.record import Config
+from alfish.config.report import read_operative
 
 Load = Callable[..., Config]
 Write = Callable[..., str]
@@ -32,6 +33,16 @@ def test_operative_text_can_be_loaded(write: Write, load: Load) -> None:
     text = config.operative_text()
     load(write(text, "operative.gin"))
     assert gin.get_configurable("Plan")() == plan
+
+
+def test_operative_text_can_be_read_without_loading_it(write: Write, load: Load) -> None:
+    load(write("LR = 0.25\nStepper.lr = %LR\nmake_world.name = 'a = b  # c'\nPlan.extra = {'a': (1, @Stepper)}\n"))
+    for name in ("Plan", "Stepper", "make_world"):
+        gin.get_configurable(name)()
+    values = read_operative(config.operative_text())
+    assert (values["LR"], values["Stepper.lr"], values["make_world.name"]) == ("0.25", "%LR", "'a = b  # c'")
+    assert values["Plan.extra"] == "{'a': (1, @Stepper)}"
+    assert read_operative("# Learner.rule: an object made in Python  # default\n\n") == {}
 
 
 def test_origin_is_the_innermost_binding(write: Write, load: Load) -> None:

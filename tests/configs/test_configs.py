@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
 import alfish
 from alfish.algorithms.trainer_config import TrainerConfig
+from alfish.child import Child
+from alfish.config.carry import Carried
 from alfish.training.trainer import Trainer
 
 ROOT = Path(__file__).parent.parent.parent / "configs"
@@ -21,6 +25,7 @@ TINY = (
     "TrainerConfig.num_evals=1",
     "TrainerConfig.num_eval_episodes=1",
     "TrainerConfig.num_eval_environments=1",
+    "TrainerConfig.async_eval=False",
     "TrainerConfig.show_progress=False",
     "TrainerConfig.verbose=False",
 )
@@ -35,6 +40,8 @@ def tiny(name: str) -> list[str]:
     ]
     if options.initial_collect_steps:
         overrides.append("TrainerConfig.initial_collect_steps=8")
+    if options.async_unroll:
+        overrides.append("TrainerConfig.unroll_queue_size=16")
     length = options.mini_batch_length or 1
     return [*overrides, f"TrainerConfig.unroll_length={length * max(1, 16 // length)}"]
 
@@ -50,10 +57,26 @@ def test_it_begins_with_what_it_is_and_what_to_expect(name: str) -> None:
     assert second.startswith("# Expect ")
 
 
+def install_all(pipe: Connection) -> None:
+    while True:
+        carried: Carried = pipe.recv()
+        config = carried.install()
+        pipe.send((config.digest, TrainerConfig().non_default()))
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Child]:
+    child = Child("the worker", install_all)
+    yield child
+    child.kill()
+
+
 @pytest.mark.parametrize("name", RUNNABLE)
-def test_it_trains(name: str, tmp_path: Path) -> None:
+def test_it_trains_and_worker_processes_get_it_as_it_is(name: str, tmp_path: Path, worker: Child) -> None:
+    config = alfish.load_config([name], tiny(name))
+    worker.send(config.carried())
+    assert worker.receive(timeout=60.0) == (config.digest, TrainerConfig().non_default())
     pytest.importorskip({"atari": "ale_py", "mujoco": "mujoco"}.get(name.partition("/")[0], "gymnasium"))
-    alfish.load_config([name], tiny(name))
     trainer = Trainer(root_dir=str(tmp_path / "run"), strict=True)
     before = {key: value.clone() for key, value in trainer.algorithm.state_dict().items()}
     result = trainer.train()

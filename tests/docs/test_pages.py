@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from alfish import cli, evaluate, train
+from alfish import cli, evaluate, play, train
 from alfish.config import gin_state
 from alfish.config.command import run
 from tests.docs.markdown import PAGES, ROOT, Command, anchors, blocks, commands, file_block, links
@@ -17,6 +17,7 @@ ARCHITECTURE = ROOT / "docs" / "architecture.md"
 MAINS = {
     "python -m alfish.train": train.main,
     "python -m alfish.evaluate": evaluate.main,
+    "python -m alfish.play": play.main,
     "alfish": cli.dispatch,
 }
 

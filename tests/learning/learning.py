@@ -53,7 +53,7 @@ def outcomes(case: Case, folder: Path) -> list[Outcome]:
 
 def _train_and_evaluate(case: Case, seed: int, folder: Path) -> Outcome:
     began = time.monotonic()
-    quiet = ("TrainerConfig.evaluate=False", "TrainerConfig.num_evals=None", "TrainerConfig.show_progress=False")
+    quiet = ("TrainerConfig.evaluate=False", "TrainerConfig.show_progress=False")
     seeded = f"TrainerConfig.random_seed={seed}"
     _run("train", f"--gin_file={case.config}", f"--root_dir={folder}", seeded, *quiet, *case.bindings)
     seconds = time.monotonic() - began
