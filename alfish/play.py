@@ -18,7 +18,7 @@ from alfish.config.flags import make_flags, parse_command_line
 from alfish.errors import ConfigError
 
 if TYPE_CHECKING:
-    from alfish.training.playing import PlayResult
+    from alfish.playing.player import PlayResult
 
 _EPISODES = 3
 
@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     if len(folders) > 1:
         raise ConfigError(f"one run folder at a time, not {' and '.join(folders)}")
 
-    from alfish.training.playing import PlayOptions, play_run
+    from alfish.playing.player import PlayOptions, play_run
 
     count = flags.num_parallel_environments
     options = PlayOptions(

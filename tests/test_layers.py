@@ -15,6 +15,7 @@ LEVELS = [
     {"losses"},
     {"algorithms"},
     {"training"},
+    {"playing"},
     {"cli", "evaluate", "play", "train"},
 ]
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
@@ -42,7 +43,7 @@ def offences(here: str, rooms: set[str]) -> set[str]:
         return set()  # re-exports lazily
     level = LEVEL_OF[here]
     allowed = {name for name, other in LEVEL_OF.items() if other < level} | {here}
-    if level in (0, 6):  # single modules: they may use each other
+    if level in (0, 7):  # single modules: they may use each other
         allowed |= LEVELS[level]
     return rooms - allowed
 

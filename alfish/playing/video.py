@@ -15,8 +15,8 @@ import numpy as np
 
 from alfish.config.problems import nearest
 from alfish.errors import ConfigError, StorageFault
-from alfish.training.overlay import Frame
-from alfish.training.video_extra import require
+from alfish.playing.extra import require
+from alfish.playing.overlay import Frame
 
 
 class Recorder(ABC):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from alfish.training.panel import Bar, Panel
-from alfish.training.video_extra import require
+from alfish.playing.extra import require
+from alfish.playing.panel import Bar, Panel
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw

@@ -8,8 +8,8 @@ import pygame
 import pytest
 
 from alfish.errors import ConfigError
-from alfish.training.panel import Panel
-from alfish.training.screen import Screen
+from alfish.playing.panel import Panel
+from alfish.playing.screen import Screen
 
 FRAME = np.full((400, 600, 3), 200, np.uint8)
 PANEL = Panel((("step", "1"),))

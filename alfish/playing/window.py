@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from alfish.errors import ConfigError
-from alfish.training.overlay import Frame
-from alfish.training.video_extra import require
+from alfish.playing.extra import require
+from alfish.playing.overlay import Frame
 
 
 def has_display() -> bool:

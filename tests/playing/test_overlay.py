@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from alfish.training.overlay import Overlay, enlarge
-from alfish.training.panel import Bar, Chart, Panel
+from alfish.playing.overlay import Overlay, enlarge
+from alfish.playing.panel import Bar, Chart, Panel
 
 ORANGE = (255, 170, 60)
 

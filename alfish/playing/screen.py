@@ -7,10 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from alfish.training.overlay import Frame, Overlay, enlarge
-from alfish.training.panel import Panel
-from alfish.training.video import open_recorder
-from alfish.training.window import Window, draw_without_display
+from alfish.playing.overlay import Frame, Overlay, enlarge
+from alfish.playing.panel import Panel
+from alfish.playing.video import open_recorder
+from alfish.playing.window import Window, draw_without_display
 
 
 class Screen:

@@ -7,8 +7,8 @@ import pygame
 import pytest
 
 from alfish.errors import ConfigError
-from alfish.training import window
-from alfish.training.window import Window, draw_without_display, has_display
+from alfish.playing import window
+from alfish.playing.window import Window, draw_without_display, has_display
 
 FRAME = np.zeros((40, 60, 3), np.uint8)
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from alfish.algorithms.explanation import Explanation
+from alfish.playing.panel import Bar, Panel, make_panel
 from alfish.specs import BoundedTensorSpec
-from alfish.training.panel import Bar, Panel, make_panel
 
 CHOICE = BoundedTensorSpec((), torch.int64, minimum=1, maximum=3)
 TORQUE = BoundedTensorSpec((2,), minimum=-2.0, maximum=2.0)

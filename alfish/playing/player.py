@@ -18,13 +18,13 @@ from alfish.config.gin_state import scope
 from alfish.environments.create import create_environment
 from alfish.environments.environment import Environment
 from alfish.errors import AlfishError, ConfigError, EnvironmentFault
+from alfish.playing.overlay import Frame
+from alfish.playing.panel import Panel, make_panel
+from alfish.playing.screen import Screen
+from alfish.playing.window import has_display
 from alfish.seeding import Seeds
 from alfish.training.evaluator import Evaluator, create_eval_environment
-from alfish.training.overlay import Frame
-from alfish.training.panel import Panel, make_panel
 from alfish.training.restored_run import RestoredRun
-from alfish.training.screen import Screen
-from alfish.training.window import has_display
 from alfish.types import Nest, TimeStep
 
 _PICTURES = "rgb_array"

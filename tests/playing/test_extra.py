@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from alfish.errors import ConfigError
-from alfish.training.video_extra import require
+from alfish.playing.extra import require
 
 
 def test_a_package_comes_with_its_modules():

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from alfish.errors import ConfigError, StorageFault
-from alfish.training.video import open_recorder
+from alfish.playing.video import open_recorder
 
 COLORS = [(200, 30, 30), (30, 200, 30), (30, 30, 200), (200, 200, 30)]
 

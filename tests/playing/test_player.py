@@ -13,10 +13,10 @@ from alfish import nest
 from alfish.algorithms.explanation import Explanation
 from alfish.environments.create import create_environment
 from alfish.errors import ConfigError, EnvironmentFault
-from alfish.training import playing
+from alfish.playing import player
+from alfish.playing.panel import Panel
+from alfish.playing.player import Moment, Played, PlayOptions, play_run
 from alfish.training.evaluation import evaluate_run
-from alfish.training.panel import Panel
-from alfish.training.playing import Moment, Played, PlayOptions, play_run
 from tests.trained_run import CARTPOLE, train_run
 
 FILM = PlayOptions(num_episodes=2, record_file=Path("a.gif"))
@@ -31,7 +31,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, Panel]]:
     """What would be on the screen."""
     pictures: list[tuple[np.ndarray, Panel]] = []
-    monkeypatch.setattr(playing.Screen, "show", lambda screen, frame, panel: pictures.append((frame, panel)))
+    monkeypatch.setattr(player.Screen, "show", lambda screen, frame, panel: pictures.append((frame, panel)))
     return pictures
 
 
@@ -89,7 +89,7 @@ def test_memory_begins_anew_with_every_episode(tmp_path, shown, monkeypatch):
     )
     folder = train_run(tmp_path, text.replace("PPOAlgorithm", "ActorCriticAlgorithm") + options)
     memories: list[tuple[bool, bool]] = []
-    original = playing.RestoredRun.build_algorithm
+    original = player.RestoredRun.build_algorithm
 
     def build(run, env):
         algorithm = original(run, env)
@@ -103,7 +103,7 @@ def test_memory_begins_anew_with_every_episode(tmp_path, shown, monkeypatch):
         algorithm.predict_step = predict_step
         return algorithm
 
-    monkeypatch.setattr(playing.RestoredRun, "build_algorithm", build)
+    monkeypatch.setattr(player.RestoredRun, "build_algorithm", build)
     play(folder)
     assert [is_empty for is_first, is_empty in memories if is_first] == [True, True]
     assert not any(is_empty for is_first, is_empty in memories if not is_first)
@@ -111,14 +111,14 @@ def test_memory_begins_anew_with_every_episode(tmp_path, shown, monkeypatch):
 
 def test_epsilon_greedy_replaces_that_of_the_run(trained, monkeypatch):
     chances = []
-    original = playing.RestoredRun.build_algorithm
+    original = player.RestoredRun.build_algorithm
 
     def build(run, env):
         algorithm = original(run, env)
         chances.append(algorithm.epsilon_greedy)
         return algorithm
 
-    monkeypatch.setattr(playing.RestoredRun, "build_algorithm", build)
+    monkeypatch.setattr(player.RestoredRun, "build_algorithm", build)
     play(trained, PlayOptions(render=False))
     play(trained, PlayOptions(render=False, epsilon_greedy=0.25))
     assert chances == [0.0, 0.25]
@@ -126,7 +126,7 @@ def test_epsilon_greedy_replaces_that_of_the_run(trained, monkeypatch):
 
 def test_a_window_that_is_closed_ends_the_play(trained, monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    monkeypatch.setattr(playing, "has_display", lambda: True)
+    monkeypatch.setattr(player, "has_display", lambda: True)
     pygame.display.init()
     pygame.event.post(pygame.event.Event(pygame.QUIT))
     result, said = play(trained, PlayOptions(num_episodes=1_000, fps=1_000, overlay=False))
@@ -159,7 +159,7 @@ def test_an_environment_that_cannot_be_drawn_is_told(frame, kind, message, monke
 
     monkeypatch.setattr(env, "render", render)
     with pytest.raises(kind, match=message):
-        playing._picture(env)
+        player._picture(env)
 
 
 def test_an_episode_is_counted_from_first_to_last():

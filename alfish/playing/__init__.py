@@ -1,0 +1,1 @@
+"""Watching a trained agent: in a window, on film, with what it thinks."""
