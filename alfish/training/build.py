@@ -37,7 +37,6 @@ def build_algorithm(config: TrainerConfig, env: Environment, seeds: Seeds) -> RL
         raise ConfigProblems([Problem(("TrainerConfig.algorithm_ctor",), message)])
     algorithm.data_transformer = transformer
     _refuse_idle_options(algorithm, config)
-    _warn_of_idle_options(algorithm, config)
     _choose_train_step(algorithm, config.temporally_independent_train_step)
     return algorithm.to(device)
 
@@ -64,8 +63,8 @@ def _refuse_idle_options(algorithm: RLAlgorithm, config: TrainerConfig) -> None:
         raise ConfigProblems(problems)
 
 
-def _warn_of_idle_options(algorithm: RLAlgorithm, config: TrainerConfig) -> None:
-    """Of those that change no result."""
+def warn_of_idle_options(algorithm: RLAlgorithm, config: TrainerConfig) -> None:
+    """Of those that were set and change nothing; those that a user may take to change results are refused."""
     idle = config.idle_options()
     if config.use_rollout_state and algorithm.train_state_spec == ():
         idle[f"{type(algorithm).__name__} has no memory"] = ["use_rollout_state"]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any
 
 import torch
 
 from alfish import nest
 from alfish.specs import TensorSpec
+from alfish.training.shared_tensors import SharedTensors
 from alfish.types import Nest, TimeStep, record
 
-_ALIGNMENT = 64  # bytes; every leaf begins on a cache line of its own
 _TOKEN = b"."
 _WAKE_UPS = 8  # of the writer in one round, at most
 _LONGEST = 65536  # rows: as many bytes as a pipe holds
@@ -146,42 +144,28 @@ def make_ring(example: Row, length: int) -> tuple[RingWriter, RingReader]:
 
 
 class _Memory:
-    """`length` rows, one more time step and a counter, in memory that has no name."""
+    """`length` rows, one more time step and a counter, shared between the processes."""
 
     def __init__(self, example: Row, length: int) -> None:
         self.length = length
         self._row: Row = nest.map(lambda leaf: TensorSpec(tuple(leaf.shape), leaf.dtype), example)
-        size = sum(_aligned(spec.nbytes) for spec in self._layout())
-        # Mapped without a name; torch's own sharing depends on a setting of the process.
-        self._bytes: Any = multiprocessing.get_context("spawn").RawArray(ctypes.c_byte, size)
+        counter = TensorSpec((), torch.int64)
+        rows = [TensorSpec((length, *spec.shape), spec.dtype) for spec in nest.leaves(self._row)]
+        self._shared = SharedTensors([counter, *rows, *nest.leaves(self._row.time_step)])
         self._map()
 
-    def _layout(self) -> list[TensorSpec]:
-        counter = TensorSpec((), torch.int64)
-        rows = [TensorSpec((self.length, *spec.shape), spec.dtype) for spec in nest.leaves(self._row)]
-        return [counter, *rows, *nest.leaves(self._row.time_step)]
-
     def _map(self) -> None:
-        whole, offset = torch.frombuffer(self._bytes, dtype=torch.uint8), 0
-        tensors = []
-        for spec in self._layout():
-            tensors.append(whole[offset : offset + spec.nbytes].view(spec.dtype).view(spec.shape))
-            offset += _aligned(spec.nbytes)
-        self.late_steps, *leaves = tensors
+        self.late_steps, *leaves = self._shared.tensors
         count = len(nest.leaves(self._row))
         self.rows: Row = nest.unflatten(self._row, leaves[:count])  # [length, B, ...]
         self.opening: TimeStep = nest.unflatten(self._row.time_step, leaves[count:])
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self.length, self._row, self._bytes
+    def __getstate__(self) -> tuple[int, Row, SharedTensors]:
+        return self.length, self._row, self._shared
 
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.length, self._row, self._bytes = state
+    def __setstate__(self, state: tuple[int, Row, SharedTensors]) -> None:
+        self.length, self._row, self._shared = state
         self._map()
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
 def _copy(target: Nest, source: Nest) -> None:

@@ -2,54 +2,39 @@
 
 from __future__ import annotations
 
-import ctypes
-import multiprocessing
 import threading
 import time
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
 
 from alfish.algorithms.algorithm import Algorithm
 from alfish.errors import ConfigError, WorkerLost
+from alfish.specs import TensorSpec
+from alfish.training.shared_tensors import SharedTensors
 
-_ALIGNMENT = 64  # bytes; every tensor begins on a cache line of its own
 _COUNTERS = ("iterations", "env_steps", "updates", "episodes")
-_HEADER = 2 * _ALIGNMENT  # the sequence number, the counters of the run, its fraction
+_HEADER = (TensorSpec((), torch.int64), TensorSpec((len(_COUNTERS),), torch.int64), TensorSpec((), torch.float64))
 _PATIENCE = 10.0  # seconds; a copy takes milliseconds
 _lock = threading.Lock()  # of this process alone
-
-
-@dataclass(frozen=True)
-class _Slot:
-    """Where a tensor lies."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    offset: int  # bytes
-    size: int  # bytes
 
 
 class SharedParameters:
     """Parameters and buffers of the acting part of an algorithm, its data transformers included, and its progress.
 
     One process publishes, any number of others load; they get this object as an argument when they are started. A
-    reader gets a whole state, never half of one and half of the next. Nobody holds a lock, so nobody can die with it,
-    and the memory has no name that could be left behind.
+    reader gets a whole state, never half of one and half of the next. Nobody holds a lock, so nobody can die with it.
 
     Args:
         algorithm: says what there is to share; nothing is published yet.
     """
 
     def __init__(self, algorithm: Algorithm) -> None:
-        self._slots = _slots(algorithm)
-        size = _HEADER + sum(_aligned(slot.size) for slot in self._slots)
-        # Mapped without a name; torch's own sharing depends on a setting of the process.
-        self._memory: Any = multiprocessing.get_context("spawn").RawArray(ctypes.c_byte, size)
-        self._map()
+        state = acting_state(algorithm)
+        self._shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
+        specs = [TensorSpec(tuple(tensor.shape), tensor.dtype) for tensor in state.values()]
+        # Before them the sequence number, the counters of the run, and its fraction.
+        self._shared = SharedTensors([*_HEADER, *specs])
 
     @property
     def version(self) -> int:
@@ -60,14 +45,15 @@ class SharedParameters:
         """Replaces the shared state by that of `algorithm`, and returns its version: 1, 2, ..."""
         version = self.version + 1
         state = self._state_of(algorithm)
-        self._sequence.fill_(2 * version - 1)  # odd: readers wait
+        sequence, counters, fraction, *shared = self._shared.tensors
+        sequence.fill_(2 * version - 1)  # odd: readers wait
         _barrier()
-        for name, shared in self._tensors.items():
-            shared.copy_(state[name].detach())
-        self._counters.copy_(torch.tensor([getattr(algorithm.progress, name) for name in _COUNTERS]))
-        self._fraction.fill_(algorithm.progress.fraction)
+        for tensor, name in zip(shared, self._shapes, strict=True):
+            tensor.copy_(state[name].detach())
+        counters.copy_(torch.tensor([getattr(algorithm.progress, name) for name in _COUNTERS]))
+        fraction.fill_(algorithm.progress.fraction)
         _barrier()
-        self._sequence.fill_(2 * version)
+        sequence.fill_(2 * version)
         return version
 
     def load_into(self, algorithm: Algorithm) -> int:
@@ -77,60 +63,44 @@ class SharedParameters:
             WorkerLost: the publisher began to write and does not finish.
         """
         state = self._state_of(algorithm)
-        version, whole = self._read()
-        if version == 0:
+        sequence, counters, fraction, *tensors = self._read()
+        if sequence == 0:
             return 0
         with torch.no_grad():
-            for name, tensor in self._views(whole).items():
+            for tensor, name in zip(tensors, self._shapes, strict=True):
                 state[name].copy_(tensor)
-        counters, fraction = _progress(whole)
         for name, count in zip(_COUNTERS, counters.tolist(), strict=True):
             setattr(algorithm.progress, name, count)
         algorithm.progress.fraction = fraction.item()
-        return version
+        return int(sequence) // 2
+
+    @property
+    def _sequence(self) -> torch.Tensor:
+        return self._shared.tensors[0]
 
     def _state_of(self, algorithm: Algorithm) -> dict[str, torch.Tensor]:
         state = acting_state(algorithm)
-        for slot in self._slots:
-            if slot.name not in state or state[slot.name].shape != slot.shape:
+        for name, shape in self._shapes.items():
+            if name not in state or state[name].shape != shape:
                 raise ConfigError(
                     f"{type(algorithm).__name__} is not the algorithm whose parameters are shared: these have a "
-                    f"{slot.name} of shape {slot.shape}. Are both made from the same configuration?"
+                    f"{name} of shape {shape}. Are both made from the same configuration?"
                 )
         return state
 
-    def _read(self) -> tuple[int, torch.Tensor]:
-        """A copy of the memory that no write came into, and its version."""
+    def _read(self) -> list[torch.Tensor]:
+        """A copy of the tensors that no write came into."""
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             before = int(self._sequence)
             if before % 2 == 0:
                 _barrier()
-                whole = self._bytes.clone()
+                copies = self._shared.copies()
                 _barrier()
                 if int(self._sequence) == before:
-                    return before // 2, whole
+                    return copies
             time.sleep(0.0002)
         raise WorkerLost(f"the parameters are half-written since {_PATIENCE:g} s: their publisher is gone or stuck")
-
-    def _map(self) -> None:
-        self._bytes = torch.frombuffer(self._memory, dtype=torch.uint8)
-        self._sequence = self._bytes[:8].view(torch.int64)
-        self._counters, self._fraction = _progress(self._bytes)
-        self._tensors = self._views(self._bytes)
-
-    def _views(self, memory: torch.Tensor) -> dict[str, torch.Tensor]:
-        return {
-            slot.name: memory[slot.offset : slot.offset + slot.size].view(slot.dtype).view(slot.shape)
-            for slot in self._slots
-        }
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._slots, self._memory
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._slots, self._memory = state
-        self._map()
 
 
 def acting_state(algorithm: Algorithm) -> dict[str, torch.Tensor]:
@@ -153,26 +123,6 @@ def _algorithms(root: nn.Module) -> list[tuple[str, Algorithm]]:
     return [
         (f"{name}." if name else "", module) for name, module in root.named_modules() if isinstance(module, Algorithm)
     ]
-
-
-def _slots(algorithm: Algorithm) -> tuple[_Slot, ...]:
-    slots: list[_Slot] = []
-    offset = _HEADER
-    for name, tensor in acting_state(algorithm).items():
-        size = tensor.numel() * tensor.element_size()
-        slots.append(_Slot(name, tuple(tensor.shape), tensor.dtype, offset, size))
-        offset += _aligned(size)
-    return tuple(slots)
-
-
-def _progress(memory: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    begin = _ALIGNMENT
-    middle = begin + 8 * len(_COUNTERS)
-    return memory[begin:middle].view(torch.int64), memory[middle : middle + 8].view(torch.float64)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
 def _barrier() -> None:

@@ -83,7 +83,7 @@ def test_steps_with_memory_cannot_be_trained_as_one_batch():
 
 def test_options_that_are_idle_are_told_with_the_reason(caplog):
     bind()
-    build(num_eval_episodes=3, num_evals=2, use_rollout_state=True)
+    make(num_eval_episodes=3, num_evals=2, use_rollout_state=True, async_eval=True).close()
     assert caplog.messages == [
         "TrainerConfig.num_evals, TrainerConfig.num_eval_episodes: no effect, since evaluate is False",
         "TrainerConfig.use_rollout_state: no effect, since PPOAlgorithm has no memory",
