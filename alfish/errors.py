@@ -45,6 +45,10 @@ class CheckpointError(AlfishError):
     exit_code = 6
 
 
+class CheckpointMisfit(CheckpointError):
+    """A checkpoint is whole, but of another configuration."""
+
+
 class WorkerLost(AlfishError):
     """A child process died more often than it may."""
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING
 
+from absl import flags as absl_flags
+
 from alfish.config.command import run
 from alfish.config.flags import make_flags, parse_command_line
 from alfish.errors import ConfigError
@@ -19,7 +21,11 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str]) -> int:
-    command = parse_command_line(argv, make_flags("train", "Trains an agent."))
+    flags = make_flags("train", "Trains an agent.")
+    absl_flags.DEFINE_string(
+        "init_from", None, "Run whose parameters a new run begins with: RUN[@step|@best][:prefix].", flag_values=flags
+    )
+    command = parse_command_line(argv, flags)
     files = command.files or _files_of_run(command.root_dir)
     # Nothing heavy is imported before the configuration is known to be right.
     from alfish.config.loading import load
@@ -27,7 +33,7 @@ def main(argv: Sequence[str]) -> int:
     load(files, command.bindings)
     from alfish.training.trainer import Trainer
 
-    trainer = Trainer(root_dir=command.root_dir, strict=command.strict)
+    trainer = Trainer(root_dir=command.root_dir, strict=command.strict, init_from=command.flags.init_from)
     result = trainer.train()
     if trainer.config.verbose:
         print(closing_words(result, trainer.config))

@@ -15,6 +15,7 @@ from alfish import errors
         (errors.NumericFault, 4),
         (errors.StorageFault, 5),
         (errors.CheckpointError, 6),
+        (errors.CheckpointMisfit, 6),
         (errors.WorkerLost, 7),
     ],
 )

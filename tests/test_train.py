@@ -72,7 +72,8 @@ def test_a_run_ends_with_its_result_and_what_to_do_next(capsys):
     assert "python -m alfish.train --root_dir='my run' TrainerConfig.num_iterations=8" in out
     assert "tensorboard --logdir='my run'" in out
     assert {path.name for path in Path("my run").iterdir()} == {
-        ".lock", "README.md", "checkpoints", "config.gin", "operative.gin", "progress.csv", "run.json", "train",
+        ".lock", "README.md", "checkpoints", "config.gin", "operative.gin", "operative-000000.gin", "progress.csv",
+        "run.json", "train",
     }  # fmt: skip
 
 
@@ -245,7 +246,7 @@ def test_a_process_leaves_with_the_code_of_its_signal_and_at_once_with_the_secon
     assert newest() == 3
     done = process("--gin_file=tiny.gin", "--root_dir=other", "Interrupt.times=2")
     assert done.returncode == -signal.SIGTERM
-    assert newest("other") == 2
+    assert not Path("other/checkpoints/000003").exists()
 
 
 def test_a_signal_from_outside_is_heeded():
@@ -263,3 +264,26 @@ def test_a_signal_from_outside_is_heeded():
     facts = json.loads(Path("run/run.json").read_text())
     assert facts["state"] == "SIGINT"
     assert newest() > 0
+
+
+def test_a_run_may_begin_with_the_parameters_of_another(capsys):
+    assert command("tiny.gin", "--root_dir=run") == 0
+    wider = ("tiny.gin", "--root_dir=new", "ValueNetwork.fc_layer_params=(8,)")
+    capsys.readouterr()
+    assert command(*wider, "--init_from=run@2") == 0
+    err = capsys.readouterr().err
+    assert "5 of 8 tensors are those of run, iteration 2; not taken over:\n    value_network" in err
+    assert json.loads(Path("new/run.json").read_text())["init_from"]["checkpoint"] == 2
+    assert command(*wider, "--init_from=run@2", "TrainerConfig.num_iterations=6") == 0  # the same command goes on
+    assert "--init_from=run@2: no effect, the run has begun already" in capsys.readouterr().err
+    assert command("tiny.gin", "--root_dir=other", "--init_from=run:value_network._encoding", *wider[2:]) == 6
+    assert "nothing of run/checkpoints/000004 fits" in capsys.readouterr().err
+
+
+def test_another_learning_rate_is_told_and_taken(capsys):
+    assert command("tiny.gin", "--root_dir=run") == 0
+    capsys.readouterr()
+    assert command("--root_dir=run", "Adam.lr=0.5", "TrainerConfig.num_iterations=6") == 0
+    err = capsys.readouterr().err
+    assert "options that were changed:\n    Adam.lr: 0.01 -> 0.5 (command line)\n    TrainerConfig.num_iter" in err
+    assert newest() == 6

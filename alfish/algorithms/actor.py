@@ -12,7 +12,7 @@ from alfish import nest, specs
 from alfish.algorithms.random_actions import RandomActions
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.environments.environment import Environment
-from alfish.replay.structure import load_nest, save_nest
+from alfish.replay.structure import describe, load_nest, save_nest
 from alfish.summary.timers import Timers
 from alfish.types import Nest, StepType, TimeStep, replace
 
@@ -101,6 +101,14 @@ class Actor:
             "transformer_state": save_nest(self._transformer_state),
         }
 
+    def fits(self, state: dict[str, Any]) -> bool:
+        """Whether observations, memory and data transformers are as they were then, so that it can be loaded."""
+        now = {"state": self.state, "transformer_state": self._transformer_state}
+        observation = load_nest(state["time_step"]).observation
+        return _look(observation) == _look(self.time_step.observation) and all(
+            _look(load_nest(state[name])) == _look(value) for name, value in now.items()
+        )
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.time_step = load_nest(state["time_step"])
         self._seen = self.time_step
@@ -112,6 +120,10 @@ class Actor:
     def forget_graph(self) -> None:
         """Gradients of what comes reach back to here, and no further."""
         self.state = nest.detach(self.state)
+
+
+def _look(value: Nest) -> tuple[Any, list[torch.Size]]:
+    return describe(value), [leaf.shape for leaf in nest.leaves(value)]
 
 
 def _cut_off(time_step: TimeStep, rows: list[int]) -> TimeStep:

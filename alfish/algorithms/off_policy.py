@@ -158,15 +158,16 @@ class OffPolicyLoop:
         """Takes over what was stored. Where new episodes begin, those of then are broken off."""
         self.replay.load_state_dict(state)
         self._lost_steps = 0
-        if self._first is None:
+        filled = (self.replay.newest >= 0).nonzero().squeeze(-1)  # of more environments than then, some have nothing
+        if self._first is None or not len(filled):
             return
-        stored = self.replay.get(torch.arange(self._num_environments), self.replay.newest, 1)
+        stored = self.replay.get(filled, self.replay.newest[filled], 1)
         last = replace(stored.time_step, step_type=torch.full_like(stored.time_step.step_type, StepType.LAST))
-        first = nest.map(lambda leaf: leaf.unsqueeze(0), self._first)
+        first = nest.map(lambda leaf: leaf[filled].unsqueeze(0), self._first)
         no_action = nest.map(
             lambda leaf: leaf.new_zeros(1, *leaf.shape[1:]), (stored.action, stored.rollout_info, stored.state)
         )
-        self.replay.add(Experience(nest.concat([last, first]), *no_action))
+        self.replay.add(Experience(nest.concat([last, first]), *no_action), filled)
 
 
 def _weighted(loss_info: LossInfo, sampled: BatchInfo) -> LossInfo:

@@ -119,6 +119,9 @@ class TrainerConfig:
         score_fn: callable of an `EvalResult`; what "best" means. None: the mean return.
         num_checkpoints: evenly spaced over the budget, the last at the end; 0: only the last.
         keep_best: keep the checkpoint with the best evaluation score.
+        confirm_checkpoint_upon_crash: when an error ends the run between two iterations, in a hook for example, ask at
+            a terminal whether to save; elsewhere, without an answer, and with False, it is saved. An error in the
+            middle of an iteration saves nothing: parameters and random streams would be half of that iteration.
         summary_interval: iterations between summaries.
         num_summaries: instead of `summary_interval`: exactly this many, evenly spaced.
         summarize_first_interval: also write every iteration of the first interval.
@@ -195,6 +198,7 @@ class TrainerConfig:
     # Checkpoints
     num_checkpoints: Count = 10
     keep_best: bool = True
+    confirm_checkpoint_upon_crash: bool = True
 
     # Summaries
     summary_interval: Positive = 50

@@ -131,6 +131,8 @@ class LocalUnroller:
     def resume(self, state: dict[str, Any]) -> bool:
         if not state or not self._env.exact_resume or len(state["env"]["episodes"]) != self._env.batch_size:
             return False
+        if not self._actor.fits(state["actor"]):
+            return False
         self._actor.load_state_dict(state["actor"])
         broken = self._env.restore(state["env"], self._actor.time_step)
         if broken:

@@ -44,19 +44,29 @@ def operative_text() -> str:
         line = f"{name}.{argument} = {value}" if value else f"# {name}.{argument}: an object made in Python"
         origin = _origin((scope, selector, argument), config)
         lines.append(f"{line}  # {origin}")
-    macros = [b.text for b in config.bindings if b.is_macro] if config is not None else []
+    macros = [f"{b.text}  # {b.place}" for b in config.bindings if b.is_macro] if config is not None else []
     return "\n".join([*macros, *lines, ""]).lstrip("\n")
 
 
 def read_operative(text: str) -> dict[str, str]:
     """The values that `operative_text` wrote, by key."""
-    values = {}
+    return {key: value for key, (value, _) in _read_lines(text).items()}
+
+
+def read_origins(text: str) -> dict[str, str]:
+    """Where the values that `operative_text` wrote came from, by key."""
+    return {key: origin for key, (_, origin) in _read_lines(text).items()}
+
+
+def _read_lines(text: str) -> dict[str, tuple[str, str]]:
+    """Value and origin, by key."""
+    found = {}
     for line in text.splitlines():
-        binding = line.rpartition("  # ")[0] or line  # macros have no origin
+        binding, _, origin = line.rpartition("  # ")
         key, equals, value = binding.partition(" = ")
         if equals and not key.startswith("#"):
-            values[key] = value
-    return values
+            found[key] = (value, origin)
+    return found
 
 
 def _reading_order(item: tuple[Key, str]) -> tuple[str, str, str]:

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from alfish.config.ranges import Range
-from alfish.errors import CheckpointError
+from alfish.errors import CheckpointMisfit
 from alfish.optimizers.schedulers import Scheduler, as_scheduler
 from alfish.progress import Progress
 
@@ -136,7 +136,7 @@ class Optimizer(ABC):
         """The inverse of `state_dict`; the parameters must have been added before."""
         unknown = [name for name in state_dict if name not in self._parameters]
         if unknown:
-            raise CheckpointError(
+            raise CheckpointMisfit(
                 f"{self}: the checkpoint has optimizer state for {', '.join(unknown[:6])}, which this optimizer does "
                 "not own. Was the network or the assignment of optimizers changed?"
             )
@@ -147,7 +147,7 @@ class Optimizer(ABC):
             found = {key: tuple(value.shape) for key, value in saved.items()}
             wanted = {key: tuple(value.shape) for key, value in fresh.items()}
             if found != wanted:
-                raise CheckpointError(f"{self}: the optimizer state of {name} is {found}, expected {wanted}")
+                raise CheckpointMisfit(f"{self}: the optimizer state of {name} is {found}, expected {wanted}")
             loaded[name] = {key: saved[key].to(fresh[key], copy=True) for key in fresh}
         self._states = loaded
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from alfish import nest
-from alfish.errors import CheckpointError, ConfigError
+from alfish.errors import CheckpointMisfit, ConfigError
 from alfish.replay.extent import Integers
 from alfish.replay.memory import check_memory
 from alfish.replay.storage import RingStorage, row_layout
@@ -122,7 +122,7 @@ def _parts(experience: Experience) -> tuple[Nest, tuple[Nest, Nest, Nest]]:
 
 def _check_paths(here: list[str], saved: list[str]) -> None:
     if here != saved:
-        raise CheckpointError(
+        raise CheckpointMisfit(
             "the saved replay does not fit what this run stores: only saved: "
             f"{sorted(set(saved) - set(here)) or 'nothing'}, only here: {sorted(set(here) - set(saved)) or 'nothing'}. "
             "Use the algorithm and the environment it was saved with, or ReplayBuffer.enable_checkpoint = False."

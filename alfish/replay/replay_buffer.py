@@ -10,11 +10,12 @@ import torch
 from alfish import nest
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
-from alfish.errors import CheckpointError, ConfigError
+from alfish.errors import ConfigError
 from alfish.replay.episode_bounds import EpisodeBounds
 from alfish.replay.experience_storage import ExperienceStorage
 from alfish.replay.extent import Extent, Integers, spans
 from alfish.replay.prioritized_sampler import PRIORITY_NBYTES, PrioritizedSampler
+from alfish.replay.redistribution import redistribute
 from alfish.replay.storage import flat_rows
 from alfish.replay.uniform_sampler import UniformSampler
 from alfish.types import BatchInfo, Experience, Nest
@@ -247,13 +248,13 @@ class ReplayBuffer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes over what another buffer held. Of a longer one the newest part fits; missing priorities are made."""
+        """Takes over what another buffer held. Of a longer one the newest part fits; missing priorities are made.
+
+        What another number of environments had stored is spread over the rings, see `redistribute`.
+        """
+        if len(state["oldest"]) != self.num_environments:
+            state = redistribute(state, self.num_environments, self.max_length)
         oldest, newest = state["oldest"].numpy(), state["newest"].numpy()
-        if len(oldest) != self.num_environments:
-            raise CheckpointError(
-                f"the saved replay is of {len(oldest)} environments, this run has {self.num_environments}: "
-                f"set create_environment.num_parallel_environments = {len(oldest)}"
-            )
         self._extent.restore(oldest, newest)
         env_ids, positions = spans(oldest, newest + 1)
         kept = positions >= self._extent.oldest[env_ids]

@@ -11,6 +11,7 @@ and play; a run does not go on from it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -30,6 +31,7 @@ from alfish.errors import CheckpointError, StorageFault
 
 PARTS = ("model", "optimizer", "state")
 REPLAY = "replay"  # large, so that only the newest checkpoint carries it
+_SPARE = 1.2  # times the size of the tensors must be free before a checkpoint is begun
 _PLAIN = (str, int, float, bool, bytes, type(None), torch.Tensor, nn.Parameter)
 
 _log = logging.getLogger(__name__)
@@ -159,13 +161,15 @@ class CheckpointFolder:
 
     def save(self, iteration: int, parts: dict[str, dict[str, Any]], about: dict[str, Any]) -> Checkpoint:
         """Writes a checkpoint as a whole; `about` goes into the manifest."""
-        for name, state in parts.items():
-            _refuse_unloadable(state, name)
+        refuse_unloadable(parts)
         final = self.at(iteration).path
         aside = self.path / f".{final.name}.{os.getpid()}"
+        needed = int(_SPARE * num_bytes(parts))
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._sweep()
+            self.sweep()
+            if shutil.disk_usage(self.path).free < needed:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             aside.mkdir()
             files = {}
             for name, state in parts.items():
@@ -186,12 +190,20 @@ class CheckpointFolder:
             _sync_folder(self.path)
         except (OSError, RuntimeError) as error:
             shutil.rmtree(aside, ignore_errors=True)
-            cause = error.__context__ if isinstance(error.__context__, OSError) else error
-            raise StorageFault(f"cannot save a checkpoint in {self.path}: {cause}") from error
+            raise StorageFault(
+                f"cannot save the checkpoint of iteration {iteration} in {self.path}: {_reason(error)} "
+                f"({self._room(needed)}). {self.last_words()}"
+            ) from error
         for other in self.all():
             if REPLAY in parts and other.iteration != iteration:
                 (other.path / f"{REPLAY}.pt").unlink(missing_ok=True)
         return Checkpoint(final, iteration)
+
+    def last_words(self) -> str:
+        """Which checkpoint a run goes on from, by name; its files are not looked at."""
+        alone = self.model_only()
+        saved = [checkpoint for checkpoint in self.all() if checkpoint not in alone]
+        return f"The last checkpoint is {saved[-1].path}" if saved else "There is no checkpoint"
 
     def mark_best(self, checkpoint: Checkpoint | None) -> None:
         """`best` points at the checkpoint; None: at nothing."""
@@ -208,18 +220,37 @@ class CheckpointFolder:
     def remove(self, checkpoint: Checkpoint) -> None:
         shutil.rmtree(checkpoint.path, ignore_errors=True)
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
         """Removes what a killed run left half-written."""
-        for child in self.path.iterdir():
+        for child in self.path.iterdir() if self.path.is_dir() else ():
             if child.name.startswith(".") and child.is_dir():
                 shutil.rmtree(child, ignore_errors=True)
 
+    def _room(self, needed: int) -> str:
+        free = "unknown"
+        with suppress(OSError):
+            free = f"{shutil.disk_usage(self.path).free / 1e6:,.1f} MB"
+        return f"needs {needed / 1e6:,.1f} MB, free: {free}"
 
-def _refuse_unloadable(value: Any, path: str) -> None:
+
+def refuse_unloadable(parts: dict[str, dict[str, Any]]) -> None:
     """Names anything that `weights_only=True` would refuse to load, before it is written.
 
     Subclasses are refused too: a numpy float is a float, but cannot be loaded.
     """
+    for name, state in parts.items():
+        _refuse_unloadable(state, name)
+
+
+def num_bytes(value: Any) -> int:
+    """Of all tensors in nested dicts, lists and tuples."""
+    if isinstance(value, torch.Tensor):
+        return value.nbytes
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return sum(num_bytes(child) for child in children)
+
+
+def _refuse_unloadable(value: Any, path: str) -> None:
     if type(value) in (dict, OrderedDict):
         for key, child in value.items():
             _refuse_unloadable(key, f"{path}, key {key!r}")
@@ -232,6 +263,14 @@ def _refuse_unloadable(value: Any, path: str) -> None:
             f"{path} is a {type(value).__module__}.{type(value).__name__}, which cannot be loaded safely. Its "
             "state_dict must hold tensors, numbers, strings, and lists, tuples and dicts of these."
         )
+
+
+def _reason(error: BaseException) -> str:
+    """What the disk said: torch raises an error of its own, which has lost it."""
+    link: BaseException | None = error
+    while link is not None and not isinstance(link, OSError):
+        link = link.__cause__ or link.__context__
+    return (link.strerror if link is not None else None) or str(link or error)
 
 
 def _sha256(file: Path) -> str:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from alfish.algorithms.ownership import Ownership
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
-from alfish.errors import CheckpointError
+from alfish.errors import CheckpointMisfit, StorageFault
 from alfish.progress import Progress
 from alfish.training.budget import Budget, Milestones
 from alfish.training.checkpoint import REPLAY, Checkpoint, CheckpointFolder
+from alfish.training.checkpoint_writer import CheckpointWriter
 from alfish.training.evaluator import Evaluated
+
+_MAX_FAILURES = 3  # in a row
+_RETRY_SECONDS = 60.0
+_LAST_PATIENCE = 10.0  # seconds that a run which ends by an error waits for what is being written
 
 _log = logging.getLogger(__name__)
 
@@ -26,8 +34,21 @@ class Stateful(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
+@dataclass(frozen=True)
+class _Saving:
+    """A checkpoint that is being written."""
+
+    checkpoint: Checkpoint
+    is_model_only: bool
+    best: Checkpoint | None  # as it will remember it
+    best_before: Checkpoint | None
+
+
 class Checkpointer:
     """Saves the state of a run, evenly spaced and when an evaluation was the best so far, and restores it.
+
+    Training goes on while a checkpoint is written; the next one waits for it. A checkpoint that cannot be written is
+    warned of, and tried again after a minute or when the next one is due; the third failure in a row is raised.
 
     Args:
         folder: where to.
@@ -37,6 +58,7 @@ class Checkpointer:
         progress: the counters.
         budget: what the run is to come to; after a resume it may be another than before.
         parts: whatever else belongs to the run, by name.
+        announce: called with the path of every checkpoint when it is whole, on the training thread.
     """
 
     def __init__(
@@ -48,6 +70,7 @@ class Checkpointer:
         progress: Progress,
         budget: Budget,
         parts: Mapping[str, Stateful],
+        announce: Callable[[Path], None] = lambda path: None,
     ) -> None:
         self._folder = folder
         self._algorithm = algorithm
@@ -55,7 +78,12 @@ class Checkpointer:
         self._progress = progress
         self._budget = budget
         self._parts = parts
+        self._announce = announce
         self._milestones = Milestones(config.num_checkpoints)
+        self._writer = CheckpointWriter(folder)
+        self._saving: _Saving | None = None
+        self._num_failures = 0  # in a row
+        self._retry_at = 0.0
         self._newest: Checkpoint | None = None
         self.episodes_go_on = False  # those of the checkpoint that was restored
         self._saved: set[int] = set()  # iterations, in this session
@@ -63,32 +91,60 @@ class Checkpointer:
         self._recorded_best: Checkpoint | None = None  # what a run that goes on from the newest one takes for the best
         self._extra: set[Checkpoint] = set()  # saved only because it was the best
 
-    def save_if_due(self) -> Checkpoint | None:
-        """Saves when the next of `num_checkpoints` moments has come."""
-        return self.save() if self._milestones.passed(self._progress.fraction) else None
+    def save_if_due(self) -> None:
+        """Saves when the next of `num_checkpoints` moments has come, or when it is time to try again."""
+        self._settle(wait=False)
+        is_retried = self._num_failures > 0 and time.monotonic() >= self._retry_at
+        if self._milestones.passed(self._progress.fraction) or is_retried:
+            self.save()
 
-    def save_best(self, evaluated: Evaluated) -> Checkpoint | None:
+    def save_best(self, evaluated: Evaluated) -> None:
         """Saves what was evaluated and marks it as the best; the best one before is given up, unless it was due anyway.
 
         When training has gone on meanwhile, the model alone is saved.
         """
-        self._best = self._folder.at(evaluated.iteration)
-        saved: Checkpoint | None = None
-        if evaluated.iteration == self._progress.iterations:
+        self._settle()
+        before, self._best = self._best, self._folder.at(evaluated.iteration)
+        if evaluated.iteration == self._progress.iterations and not self._is_saved():
             if not self._milestones.passed(self._progress.fraction):
                 self._extra.add(self._best)
-            saved = self.save()
+            self._save_run(before)
         elif evaluated.iteration not in self._saved:
             self._extra.add(self._best)
-            saved = self._save_model(evaluated)
-        self._folder.mark_best(self._best)
-        self._give_up_extra()
-        return saved
+            self._save_model(evaluated, before)
+        else:
+            self._mark_best()
 
-    def save(self) -> Checkpoint | None:
-        """Saves now; None when this iteration was saved already."""
-        if self._newest is not None and self._newest.iteration == self._progress.iterations:
-            return None
+    def save(self) -> None:
+        """Saves now, unless this iteration was saved already."""
+        self._settle()
+        if not self._is_saved():
+            self._save_run(self._best)
+
+    def finish(self) -> None:
+        """Waits until everything is written. At the end of a run nobody tries again, so a failure is raised."""
+        fault = self._take_end(wait=True)
+        if fault is not None:
+            lost = f"What was learned after iteration {self._newest.iteration}" if self._newest else "All of the run"
+            raise StorageFault(f"{fault}. {lost} is lost") from fault
+
+    def close(self) -> None:
+        """Waits a moment for what is being written, if a run ends by an error."""
+        if self._saving is None:
+            return
+        try:
+            if self._writer.has_ended(_LAST_PATIENCE):
+                self._succeed(self._saving)
+            else:
+                _log.warning("%s is not waited for any longer", self._saving.checkpoint.path)
+        except StorageFault as fault:
+            _log.warning("%s", fault)
+        self._saving = None
+
+    def _is_saved(self) -> bool:
+        return self._newest is not None and self._newest.iteration == self._progress.iterations
+
+    def _save_run(self, best_before: Checkpoint | None) -> None:
         parts = {
             "model": self._algorithm.state_dict(),
             "optimizer": {name: optimizer.state_dict() for name, optimizer in self._optimizers.items()},
@@ -103,11 +159,79 @@ class Checkpointer:
         if replay is not None and replay.belongs_in_checkpoint:
             parts[REPLAY] = replay.state_dict()
         about = {"env_steps": self._progress.env_steps, "updates": self._progress.updates}
-        self._newest = self._folder.save(self._progress.iterations, parts, about)
-        self._saved.add(self._progress.iterations)
-        self._recorded_best = self._best
+        self._begin(self._progress.iterations, parts, about, best_before)
+
+    def _save_model(self, evaluated: Evaluated, best_before: Checkpoint | None) -> None:
+        assert evaluated.model is not None
+        about = {"env_steps": evaluated.env_steps, "updates": evaluated.updates, "model_only": True}
+        self._begin(evaluated.iteration, {"model": evaluated.model}, about, best_before)
+
+    def _begin(
+        self, iteration: int, parts: dict[str, Any], about: dict[str, Any], best_before: Checkpoint | None
+    ) -> None:
+        self._writer.begin(iteration, parts, about)
+        self._saving = _Saving(self._folder.at(iteration), "model_only" in about, self._best, best_before)
+
+    def _settle(self, wait: bool = True) -> None:
+        """Does what is to be done when a write has ended, if one has."""
+        fault = self._take_end(wait)
+        if fault is None:
+            return
+        if self._num_failures == _MAX_FAILURES:
+            raise StorageFault(f"{fault}. That was failure {_MAX_FAILURES} of {_MAX_FAILURES} in a row") from fault
+        _log.warning(
+            "%s. Training goes on; it is tried again in %g s, or when the next one is due (failure %d of %d)",
+            fault,
+            _RETRY_SECONDS,
+            self._num_failures,
+            _MAX_FAILURES,
+        )
+
+    def _take_end(self, wait: bool) -> StorageFault | None:
+        """Notes how the write ended, if it has; returns what went wrong."""
+        saving = self._saving
+        if saving is None:
+            return None
+        try:
+            if wait:
+                self._writer.wait()
+            elif not self._writer.has_ended():
+                return None
+        except StorageFault as fault:
+            if self._writer.is_busy:  # the disk does not answer: no use in trying again
+                raise
+            self._fail(saving)
+            return fault
+        finally:
+            if not self._writer.is_busy:
+                self._saving = None
+        self._succeed(saving)
+        self._announce(saving.checkpoint.path)
+        return None
+
+    def _succeed(self, saving: _Saving) -> None:
+        self._saved.add(saving.checkpoint.iteration)
+        if not saving.is_model_only:
+            self._num_failures = 0
+            self._newest = saving.checkpoint
+            self._recorded_best = saving.best
+        if self._best == saving.checkpoint:
+            self._mark_best()
+        else:
+            self._give_up_extra()
+
+    def _fail(self, saving: _Saving) -> None:
+        self._num_failures += 1
+        self._retry_at = time.monotonic() + _RETRY_SECONDS
+        self._extra.discard(saving.checkpoint)
+        self._best = saving.best_before
+
+    def _mark_best(self) -> None:
+        try:
+            self._folder.mark_best(self._best)
+        except OSError as error:  # the next checkpoint remembers it
+            _log.warning("cannot mark the best checkpoint in %s: %s", self._folder.path, error.strerror)
         self._give_up_extra()
-        return self._newest
 
     def _give_up_extra(self) -> None:
         """Removes what was the best once."""
@@ -115,20 +239,16 @@ class Checkpointer:
             self._extra.remove(checkpoint)
             self._folder.remove(checkpoint)
 
-    def _save_model(self, evaluated: Evaluated) -> Checkpoint:
-        assert evaluated.model is not None
-        about = {"env_steps": evaluated.env_steps, "updates": evaluated.updates, "model_only": True}
-        return self._folder.save(evaluated.iteration, {"model": evaluated.model}, about)
-
     def restore(self) -> Checkpoint | None:
         """Goes on from the newest checkpoint that is whole; None when there is none."""
+        self._folder.sweep()
         checkpoint = self._folder.newest()
         if checkpoint is None:
             return None
         load_model(self._algorithm, checkpoint)
         for name, state in checkpoint.load("optimizer").items():
             if name not in self._optimizers:
-                raise CheckpointError(f"{checkpoint.path} holds an optimizer {name}, the configuration makes none")
+                raise CheckpointMisfit(f"{checkpoint.path} holds an optimizer {name}, the configuration makes none")
             self._optimizers[name].load_state_dict(state)
         self._restore_state(checkpoint.load("state"))
         if self._algorithm.replay is not None:
@@ -178,7 +298,7 @@ def load_model(algorithm: RLAlgorithm, checkpoint: Checkpoint) -> None:
     ]
     if differences:
         shown = "\n    ".join(differences[:10])
-        raise CheckpointError(
+        raise CheckpointMisfit(
             f"{checkpoint.path} holds another architecture:\n    {shown}\n"
             "Use the configuration it was trained with, or another --root_dir."
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from alfish.errors import CheckpointError
 from alfish.training.checkpoint import Checkpoint
+from alfish.training.option_history import OptionChange, OptionHistory, change_lines
 from alfish.training.run_folder import RunFolder
 
 
@@ -72,6 +73,8 @@ class RunFacts:
     python: str | None
     versions: dict[str, str]
     git_revision: str | None
+    init_from: dict[str, Any] | None  # whose parameters it began with
+    changes: dict[int, list[OptionChange]]  # of options, by the iteration that the run went on from with them
     checkpoints: tuple[CheckpointFacts, ...]
 
 
@@ -101,6 +104,8 @@ def inspect_run(root_dir: Path) -> RunFacts:
         python=run.get("python"),
         versions=run.get("versions", {}),
         git_revision=run.get("git_revision"),
+        init_from=run.get("init_from"),
+        changes=OptionHistory(folder).changes(run.get("seed")),
         checkpoints=checkpoints,
     )
 
@@ -120,9 +125,10 @@ def inspection_text(facts: RunFacts) -> str:
         ("ended", facts.ended),
         ("versions", ", ".join(f"{name} {version}" for name, version in _versions(facts).items())),
         ("revision", facts.git_revision),
+        ("began with", _transfer_words(facts.init_from)),
     ]
     text = [f"{name:<11} {value}" for name, value in lines if value is not None]
-    return "\n".join([*text, "", *_checkpoint_table(facts.checkpoints)])
+    return "\n".join([*text, "", *_checkpoint_table(facts.checkpoints), *_change_paragraphs(facts.changes)])
 
 
 def evaluation_words(evaluation: EvaluationFacts | None) -> str | None:
@@ -132,6 +138,16 @@ def evaluation_words(evaluation: EvaluationFacts | None) -> str | None:
         f"mean return {evaluation.mean_return:.2f} +- {evaluation.std_return:.2f} at "
         f"{evaluation.env_steps:,} environment steps"
     )
+
+
+def _transfer_words(init_from: dict[str, Any] | None) -> str | None:
+    if init_from is None:
+        return None
+    return f"{len(init_from['loaded'])} tensors of {init_from['run']}, iteration {init_from['checkpoint']:,}"
+
+
+def _change_paragraphs(changes: dict[int, list[OptionChange]]) -> list[str]:
+    return [f"\noptions changed at iteration {at:,}:{change_lines(each)}" for at, each in changes.items()]
 
 
 def _checkpoint_table(checkpoints: tuple[CheckpointFacts, ...]) -> list[str]:

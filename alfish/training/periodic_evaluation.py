@@ -18,6 +18,7 @@ from alfish.training.budget import Budget, Milestones
 from alfish.training.evaluator import Evaluated, InProcessEvaluator, RequestedEvaluator
 from alfish.training.results import EvalResult
 from alfish.training.run_summary import make_summary
+from alfish.training.stop_condition import remembers
 from alfish.training.worker_config import WorkerConfig
 
 _SECONDS_BETWEEN_WORDS = 10.0
@@ -122,14 +123,23 @@ class PeriodicEvaluation:
         return self._config.stop_condition is not None and bool(self._config.stop_condition(result))
 
     def state_dict(self) -> dict[str, Any]:
-        is_owed = self._is_owed or self._evaluator.pending is not None
-        return {"best_score": self.best_score, "summary": self._summary.state_dict(), "is_owed": is_owed}
+        condition = self._config.stop_condition
+        return {
+            "best_score": self.best_score,
+            "summary": self._summary.state_dict(),
+            "is_owed": self._is_owed or self._evaluator.pending is not None,
+            "stop_condition": (type(condition).__name__, condition.state_dict() if remembers(condition) else None),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.best_score = state["best_score"]
         self._is_owed = state.get("is_owed", False)
         self._summary.load_state_dict(state["summary"])
         self._milestones.passed(self._progress.fraction)
+        name, known = state.get("stop_condition", (None, None))
+        condition = self._config.stop_condition
+        if known is not None and remembers(condition) and name == type(condition).__name__:  # else it begins anew
+            condition.load_state_dict(known)
 
     def close(self) -> None:
         self._evaluator.close()

@@ -4,7 +4,7 @@ runs/ppo/2026-11-16_10-00-00/
   README.md        what this is and what to do with it, for whoever finds it
   run.json         seed, versions, command line, machine, budget, state, result
   config.gin       as given, flattened, with where each line came from
-  operative.gin    as used, with defaults
+  operative.gin    as used, with defaults; operative-<iteration>.gin for every change of options
   train/ eval/     TensorBoard events
   progress.csv     the same numbers as a table
   checkpoints/

@@ -22,7 +22,8 @@ _FILES = """\
 
 - `run.json`: seed, versions, command line, machine, budget, state, result
 - `config.gin`: every option that was set, and where it came from; repeats the run
-- `operative.gin`: every option that was used, defaults included
+- `operative.gin`: every option that was used, defaults included; `operative-<iteration>.gin`: the same for every change
+  of options, from the iteration on that the run went on from with them
 - `progress.csv`: the course of training as a table; `eval/progress.csv`: that of the evaluations
 - `train/`, `eval/`: the same for TensorBoard
 - `checkpoints/`: a folder per checkpoint, named after its iteration, with checksums; `best` had the best evaluation
@@ -38,7 +39,7 @@ def readme_text(facts: Mapping[str, Any]) -> str:
         f"{versions.get('gymnasium')}, Python {facts.get('python')}) in {_environments(facts)}, "
         f"for {facts.get('budget')}, with seed {facts.get('seed')}."
     )
-    lines = [title, "", trained, *_course(facts), *_result(facts)]
+    lines = [title, "", trained, *_origin(facts), *_course(facts), *_result(facts)]
     if facts.get("modules"):
         lines.append(f"The configuration imports {', '.join(facts['modules'])}, which Python must be able to find.")
     return "\n".join([*lines, "", _COMMANDS.format(more=_more(facts)), _FILES])
@@ -47,6 +48,14 @@ def readme_text(facts: Mapping[str, Any]) -> str:
 def _environments(facts: Mapping[str, Any]) -> str:
     number = facts.get("num_environments")
     return "1 environment" if number == 1 else f"{number} environments"
+
+
+def _origin(facts: Mapping[str, Any]) -> list[str]:
+    source = facts.get("init_from")
+    if source is None:
+        return []
+    under = f" (those under `{source['prefix']}`)" if source["prefix"] else ""
+    return [f"It began with parameters{under} of {source['run']}, iteration {source['checkpoint']:,}."]
 
 
 def _course(facts: Mapping[str, Any]) -> list[str]:

@@ -14,9 +14,11 @@ from alfish.config.problems import Place
 from alfish.config.record import Binding, Config
 from alfish.environments.environment import Environment
 from alfish.training.budget import Budget
+from alfish.training.option_history import OptionHistory
 from alfish.training.results import TrainResult
 from alfish.training.run_folder import RunFolder, describe_machine
 from alfish.training.run_readme import readme_text
+from alfish.training.run_start import RunStart
 
 _DRAWN = Place("drawn when the run began")
 _LIMITS = ("num_epochs", "num_iterations", "num_env_steps")
@@ -31,9 +33,16 @@ class RunRecord:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
+        self._options = OptionHistory(folder)
 
     def begin(
-        self, options: TrainerConfig, algorithm: RLAlgorithm, env: Environment, budget: Budget, seed: int
+        self,
+        options: TrainerConfig,
+        algorithm: RLAlgorithm,
+        env: Environment,
+        budget: Budget,
+        seed: int,
+        start: RunStart,
     ) -> None:
         """
         Args:
@@ -42,12 +51,16 @@ class RunRecord:
             env: that it learns in.
             budget: what the run is to come to.
             seed: root of all random streams. When nobody chose it, `config.gin` gets it, and so repeats the run.
+            start: where the run starts, and with what.
         """
         config = gin_config.current()
         if config is not None:
             repeating = config if options.random_seed is not None else _with_seed(config, seed)
             self._folder.write_text("config.gin", repeating.text)
+        self._options.begin(start.iteration, bool(start.changes))
         self._write_operative()
+        if start.is_new:  # whatever a start that came to no checkpoint had recorded
+            self._folder.write_run(init_from=start.transferred and start.transferred.facts())
         self._folder.write_run(
             algorithm=type(algorithm).__name__,
             environment=env.name,
@@ -94,7 +107,7 @@ class RunRecord:
 
     def _write_operative(self) -> None:
         if gin_config.current() is not None:
-            self._folder.write_text("operative.gin", gin_config.operative_text())
+            self._options.write(gin_config.operative_text())
 
     def _write_readme(self) -> None:
         self._folder.write_text("README.md", readme_text(self._folder.read_run()))

@@ -1,19 +1,34 @@
 """When to end a run before its budget is used up.
 
-A stop condition is called with an `EvalResult`, which holds the current and the best score.
+A stop condition is called with an `EvalResult`, which holds the current and the best score. One that remembers has
+`state_dict` and `load_state_dict`: a run that goes on gives it back what it knew.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Protocol, TypeGuard
 
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
 from alfish.training.results import EvalResult
 
 StopCondition = Callable[[EvalResult], bool]
+
+
+class Remembering(Protocol):
+    """A stop condition with a state."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors and plain values."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+def remembers(condition: object) -> TypeGuard[Remembering]:
+    """Whether its state belongs into checkpoints."""
+    return hasattr(condition, "state_dict") and hasattr(condition, "load_state_dict")
 
 
 @configurable
@@ -57,13 +72,20 @@ class Plateau:
             self._waited += 1
         return self._waited >= self.patience
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self._best, "waited": self._waited}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._best, self._waited = state["best"], state["waited"]
+
 
 @configurable
 class WallTime:
     """Stops at the first evaluation after some time.
 
     Args:
-        seconds: since the condition was made, that is, since the start of the run.
+        seconds: of the whole run, since it began. In a run that was resumed the time until the checkpoint counts, the
+            time between two parts of the run does not.
     """
 
     def __init__(self, seconds: Annotated[float, Range(above=0)]) -> None:
@@ -71,4 +93,13 @@ class WallTime:
         self._start = time.monotonic()
 
     def __call__(self, result: EvalResult) -> bool:
-        return time.monotonic() - self._start >= self.seconds
+        return self._elapsed() >= self.seconds
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"elapsed": self._elapsed()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._start -= state["elapsed"]
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._start

@@ -12,21 +12,22 @@ from alfish import config as gin_config
 from alfish import nest
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.environments.create import create_environment
-from alfish.errors import NumericFault
+from alfish.errors import NumericFault, StorageFault
 from alfish.progress import Progress
 from alfish.seeding import Seeds
 from alfish.summary.console import Console
 from alfish.summary.timers import Timers
 from alfish.training.async_unroller import AsyncUnroller
 from alfish.training.budget import Budget
-from alfish.training.build import build_algorithm
-from alfish.training.checkpoint import Checkpoint
+from alfish.training.build import build_algorithm, warn_of_idle_options
 from alfish.training.checkpointer import Checkpointer, Stateful
+from alfish.training.crash import may_save
 from alfish.training.hooks import Hooks
 from alfish.training.periodic_evaluation import PeriodicEvaluation
 from alfish.training.results import EpochStats, TrainResult
 from alfish.training.run_folder import RunFolder, new_folder
 from alfish.training.run_record import RunRecord
+from alfish.training.run_start import RunStart
 from alfish.training.run_summary import SummarySchedule, make_summary
 from alfish.training.signals import RunSignals
 from alfish.training.worker_config import WorkerConfig
@@ -42,9 +43,16 @@ class Trainer:
         config: the options; None: as bound by gin.
         root_dir: the run folder; None: `config.root_dir`, else `runs/<config name>/<time>`.
         strict: refuse bindings that nothing uses, rather than warn.
+        init_from: another run, `RUN[@step|@best][:prefix]`, whose parameters a run that is new begins with.
     """
 
-    def __init__(self, config: TrainerConfig | None = None, root_dir: str | None = None, strict: bool = False) -> None:
+    def __init__(
+        self,
+        config: TrainerConfig | None = None,
+        root_dir: str | None = None,
+        strict: bool = False,
+        init_from: str | None = None,
+    ) -> None:
         from_gin = config is None
         self.config = config = TrainerConfig() if config is None else config
         self.folder = RunFolder(root_dir or config.root_dir or new_folder(_parent_folder()))
@@ -58,6 +66,7 @@ class Trainer:
 
             self.env = resources.enter_context(create_environment())
             self.algorithm = build_algorithm(config, self.env, self.seeds)
+            warn_of_idle_options(self.algorithm, config)
             path = self.folder.path
             self.summary = make_summary(path / "train", path / "progress.csv", self.progress, config)
             resources.callback(self.summary.close)
@@ -76,23 +85,33 @@ class Trainer:
                 )
                 resources.callback(self._evaluation.close)
                 parts["evaluation"] = self._evaluation
-            self._checkpointer = Checkpointer(
-                self.folder.checkpoints, config, self.algorithm, ownership, self.progress, self._budget, parts
-            )
             self.hooks = Hooks(config.hooks, self.algorithm, config, self.progress)
+            self._checkpointer = Checkpointer(
+                self.folder.checkpoints,
+                config,
+                self.algorithm,
+                ownership,
+                self.progress,
+                self._budget,
+                parts,
+                announce=lambda path: self.hooks.call("on_checkpoint", path),
+            )
+            resources.callback(self._checkpointer.close)
             self._console = Console(show_progress=config.show_progress, verbose=config.verbose)
             resources.callback(self._console.close)
-            self._signals = RunSignals(path, config.grace_period, self._last_words)
+            self._signals = RunSignals(path, config.grace_period, self.folder.checkpoints.last_words)
             self._stopped_by: str | None = None
+            self._is_between = True  # iterations: what the run is now could be gone on from
 
             if self._evaluation is not None and gin_config.inoperative_lines():
                 self._evaluation.wait_until_ready()  # it may use what seems idle
             gin_config.report_inoperative(strict)
-            resumed = self._checkpointer.restore()
+            start = RunStart(self.folder, self.algorithm, self.env)
+            start.restore(self._checkpointer, init_from)
             self.progress.fraction = self._budget.fraction(self.progress)
             self._record = RunRecord(self.folder)
-            self._record.begin(config, self.algorithm, self.env, self._budget, self.seeds.root)
-            self._introduce(resumed)
+            self._record.begin(config, self.algorithm, self.env, self._budget, self.seeds.root, start)
+            self._introduce(start)
             self.summary.text("optimizers", ownership.report())
             resources.callback(self._write_end)
             self._resources = resources.pop_all()
@@ -114,8 +133,7 @@ class Trainer:
             epoch = _Epoch(self)
             while not self._is_over():
                 self.summary.enabled = self._summary_schedule.next_may_write()
-                self.algorithm.train_iter(self._budget.may_interact(self.progress))
-                self.progress.fraction = self._budget.fraction(self.progress)
+                self._train_iter()
                 self._summarize()
                 self._evaluate()
                 self._heed_signals()
@@ -127,8 +145,13 @@ class Trainer:
                     epoch = _Epoch(self)
             self._save()
             self.hooks.call("on_train_end", self.result)
-        except NumericFault as fault:
-            self._dump(fault)
+        except GeneratorExit:  # whoever asked for epochs wants no more of them
+            if not self._is_over():
+                self._stopped_by = "interrupted"
+            self._save()
+            raise
+        except Exception as error:
+            self._save_upon_crash(error)
             raise
         finally:
             self.close()
@@ -158,6 +181,12 @@ class Trainer:
     def close(self) -> None:
         """Ends environments and files, and frees the run folder. Calling it twice is fine."""
         self._resources.close()
+
+    def _train_iter(self) -> None:
+        self._is_between = False
+        self.algorithm.train_iter(self._budget.may_interact(self.progress))
+        self.progress.fraction = self._budget.fraction(self.progress)
+        self._is_between = True
 
     # Between iterations
 
@@ -205,31 +234,40 @@ class Trainer:
                 f"evaluation at {result.env_steps:,} steps: mean return {result.mean_return:.2f} +- "
                 f"{result.std_return:.2f}"
             )
+            if evaluation.is_enough(result):  # asked first: what the condition remembers is saved
+                self._stopped_by = type(self.config.stop_condition).__name__
             if self.config.keep_best and is_best:
                 with self.timers("save"):
-                    self._announce(self._checkpointer.save_best(evaluated))
-            if evaluation.is_enough(result):
-                self._stopped_by = type(self.config.stop_condition).__name__
+                    self._checkpointer.save_best(evaluated)
 
     def _save(self) -> None:
         is_wished = self._signals.takes_checkpoint_wish()
         with self.timers("save"):
-            self._announce(self._checkpointer.save_if_due())
+            self._checkpointer.save_if_due()
             if self._is_over() or is_wished:
-                self._announce(self._checkpointer.save())
-
-    def _announce(self, checkpoint: Checkpoint | None) -> None:
-        if checkpoint is not None:
-            self.hooks.call("on_checkpoint", checkpoint.path)
+                self._checkpointer.save()
+            if self._is_over():
+                self._checkpointer.finish()
 
     def _heed_signals(self) -> None:
         if self._signals.received is not None:
             self._stopped_by = self._signals.received.name
             self._console.message(f"{self._stopped_by}: saving at iteration {self.progress.iterations} and leaving")
 
-    def _last_words(self) -> str:
-        saved = self.folder.checkpoints.all()
-        return f"The last checkpoint is {saved[-1].path}" if saved else "There is no checkpoint"
+    def _save_upon_crash(self, error: Exception) -> None:
+        """Saves the iteration that was finished last, unless the next one had begun: half of one is no state."""
+        if isinstance(error, NumericFault):
+            self._dump(error)
+        is_wanted = self._is_between and self.progress.iterations > 0 and not isinstance(error, StorageFault)
+        if is_wanted and may_save(error, self.progress.iterations, self.config.confirm_checkpoint_upon_crash):
+            try:
+                self._checkpointer.save()
+                self._checkpointer.finish()
+            except Exception as failure:  # must not hide the error
+                self._console.message(f"the run could not be saved: {failure}")
+        done = self.progress.iterations
+        where = f"after iteration {done}" if self._is_between else f"in iteration {done + 1}"
+        self._console.message(f"{type(error).__name__} {where}. {self.folder.checkpoints.last_words()}")
 
     def _dump(self, fault: NumericFault) -> None:
         self._stopped_by = "NumericFault"
@@ -254,9 +292,12 @@ class Trainer:
 
     def _write_end(self) -> None:
         state = self._stopped_by or ("done" if self._is_over() else "interrupted")
-        self._record.end(state, self.result)
+        try:
+            self._record.end(state, self.result)
+        except StorageFault as fault:  # nothing is lost by it, and it must not hide what ended the run
+            self._console.message(str(fault))
 
-    def _introduce(self, resumed: Checkpoint | None) -> None:
+    def _introduce(self, start: RunStart) -> None:
         say = self._console.message
         env, name = self.env, type(self.algorithm).__name__
         size = sum(parameter.numel() for parameter in self.algorithm.parameters())
@@ -264,9 +305,8 @@ class Trainer:
         say(f"seed {self.seeds.root}, {torch.get_num_threads()} torch thread(s), run folder {self.folder.path}")
         if self.config.async_unroll:
             say(f"{self.config.num_unroll_workers} worker(s) act meanwhile; such a run cannot be repeated to the bit")
-        if resumed is not None:
-            episodes = "in the middle of its episodes" if self._checkpointer.episodes_go_on else "with new episodes"
-            say(f"going on from iteration {resumed.iteration}, {episodes}")
+        for words in start.words():
+            say(words)
 
 
 def _parent_folder() -> Path:

@@ -90,3 +90,12 @@ def test_episodes_that_are_broken_off_count_as_ended() -> None:
     actor.break_off(StepType.LAST)
     assert actor.time_step.is_last().all()
     assert actor.see().is_last().all()
+
+
+def test_what_was_saved_fits_as_long_as_observations_and_memory_look_the_same() -> None:
+    saved = make()[0].state_dict()
+    assert make()[0].fits(saved)
+    assert not make("CartPole-v1")[0].fits(saved)
+    remembering_more, _, _ = make()
+    remembering_more.state = torch.zeros(2, 5)
+    assert not remembering_more.fits(saved)

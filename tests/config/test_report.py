@@ -8,7 +8,7 @@ import pytest
 from alfish import config
 from alfish.config.problems import Place, Problem
 from alfish.config.record import Config
-from alfish.config.report import read_operative
+from alfish.config.report import read_operative, read_origins
 
 Load = Callable[..., Config]
 Write = Callable[..., str]
@@ -18,7 +18,7 @@ def test_operative_text_has_values_defaults_and_origins(write: Write, load: Load
     load(write("LR = 0.25\nactor/Stepper.lr = %LR\nLearner.stepper = @actor/Stepper()\n"), "Learner.size=9")
     gin.get_configurable("Learner")()
     assert config.operative_text() == (
-        "LR = 0.25\n\n"
+        "LR = 0.25  # a.gin:1\n\n"
         "Learner.size = 9  # command line\n"
         "Learner.stepper = @actor/Stepper()  # a.gin:3\n\n"
         "actor/Stepper.lr = %LR  # a.gin:2\n"
@@ -43,6 +43,8 @@ def test_operative_text_can_be_read_without_loading_it(write: Write, load: Load)
     assert (values["LR"], values["Stepper.lr"], values["make_world.name"]) == ("0.25", "%LR", "'a = b  # c'")
     assert values["Plan.extra"] == "{'a': (1, @Stepper)}"
     assert read_operative("# Learner.rule: an object made in Python  # default\n\n") == {}
+    origins = read_origins(config.operative_text())
+    assert (origins["LR"], origins["Stepper.lr"], origins["make_world.name"]) == ("a.gin:1", "a.gin:2", "a.gin:3")
 
 
 def test_origin_is_the_innermost_binding(write: Write, load: Load) -> None:

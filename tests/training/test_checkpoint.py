@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import ast
 import json
 import multiprocessing
 import os
+import resource
 import shutil
 import signal
 from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+import alfish
 from alfish.errors import CheckpointError, StorageFault
 from alfish.training.checkpoint import PARTS, CheckpointFolder
 
@@ -152,6 +157,19 @@ def _make_manifest_agree(checkpoint) -> None:
     (checkpoint.path / "manifest.json").write_text(json.dumps(manifest))
 
 
+def test_every_file_is_loaded_safely():
+    package = Path(alfish.__file__).parent
+    calls = [
+        (path.name, node)
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.load"
+    ]
+    assert calls
+    for name, call in calls:
+        assert "weights_only=True" in ast.unparse(call), name
+
+
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
@@ -187,7 +205,7 @@ def test_everything_that_is_allowed_can_be_loaded(checkpoints):
 
 def test_a_place_that_cannot_be_written_is_a_storage_fault(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageFault, match=r"cannot save a checkpoint in .*file"):
+    with pytest.raises(StorageFault, match=r"cannot save the checkpoint of iteration 1 in .*file: "):
         CheckpointFolder(tmp_path / "file").save(1, parts(), {})
 
 
@@ -200,6 +218,35 @@ def test_a_failed_save_leaves_nothing_behind(checkpoints, monkeypatch):
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(StorageFault, match="No space left on device"):
         checkpoints.save(2, parts(), {})
+    assert [path.name for path in checkpoints.path.iterdir()] == ["000001"]
+    assert checkpoints.newest().iteration == 1
+
+
+def test_nothing_is_begun_when_the_disk_is_too_full(checkpoints, monkeypatch):
+    checkpoints.save(1, parts(), {})
+    large = {**parts(), "model": {"weight": torch.zeros(250_000)}}
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1_100_000))
+    monkeypatch.setattr("torch.save", None)
+    with pytest.raises(
+        StorageFault,
+        match=r"iteration 2 in .*: No space left on device \(needs 1\.2 MB, free: 1\.1 MB\)\. The last .* is .*000001$",
+    ):
+        checkpoints.save(2, large, {})
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """No file can grow beyond 100 kB, as if the disk were full there."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_the_disk_said_while_a_file_was_written_is_told(checkpoints, small_files):
+    checkpoints.save(1, parts(), {})
+    with pytest.raises(StorageFault, match=r"iteration 2 in .*: File too large .* is .*000001$"):
+        checkpoints.save(2, {**parts(), "model": {"weight": torch.zeros(250_000)}}, {})
     assert [path.name for path in checkpoints.path.iterdir()] == ["000001"]
     assert checkpoints.newest().iteration == 1
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,7 +9,8 @@ import gin
 import pytest
 import torch
 
-from alfish.errors import CheckpointError
+from alfish.errors import CheckpointError, StorageFault
+from alfish.training import checkpoint_writer, checkpointer
 from alfish.training.checkpoint import CheckpointFolder
 from tests.training.tiny import ENDLESS, EVERY_ITERATION, bind, make, saved, train, weights
 
@@ -45,9 +48,10 @@ def test_a_resumed_run_saves_as_often_as_one_that_was_not_stopped():
 def test_the_best_checkpoint_is_kept_and_the_one_before_given_up():
     bind()
     found = []
-    hook = SimpleNamespace(on_iteration_end=lambda context: found.append((saved(), best())))
+    hook = SimpleNamespace(on_checkpoint=lambda context: found.append((int(context.path.name), best())))
     train(num_iterations=8, num_checkpoints=0, hooks=[hook], **EVERY_ITERATION, **SCORES)
-    assert found == [([1], 1), ([2], 2), ([2], 2), ([4], 4), ([4], 4), ([4], 4), ([7], 7), ([7, 8], 7)]
+    assert found == [(1, 1), (2, 2), (4, 4), (7, 7), (8, 7)]
+    assert saved() == [7, 8]
 
 
 def test_a_best_checkpoint_that_was_due_anyway_is_not_given_up():
@@ -96,6 +100,92 @@ def test_a_damaged_best_checkpoint_is_not_the_best_any_more():
     assert best() == 2
     trainer.train()
     assert best() == 4
+
+
+class Disk:
+    """A disk that can be full. Training waits for every save, so that a test knows when one fails."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_full = False
+        monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=0 if self.is_full else 10**12))
+        monkeypatch.setattr(checkpoint_writer, "available_memory", lambda: 0)
+
+    def full_from(self, begin: int, end: int = 1_000) -> list[SimpleNamespace]:
+        """Hooks that make the disk full after iteration `begin`, and give it room again after iteration `end`."""
+
+        def look(context) -> None:
+            self.is_full = begin <= context.progress.iterations < end
+
+        return [SimpleNamespace(on_iteration_end=look)]
+
+
+@pytest.fixture
+def disk(monkeypatch) -> Disk:
+    bind()
+    return Disk(monkeypatch)
+
+
+def test_a_full_disk_is_told_and_training_goes_on(disk, caplog):
+    trainer = train(num_iterations=6, num_checkpoints=6, hooks=disk.full_from(2, 4))
+    assert trainer.progress.iterations == 6
+    assert saved() == [1, 2, 5, 6]
+    first, second = (text for record in caplog.records if "cannot save" in (text := record.getMessage()))
+    assert "cannot save the checkpoint of iteration 3 in run/checkpoints: No space left on device" in first
+    assert re.search(r"\(needs 0\.0 MB, free: 0\.0 MB\)\. The last checkpoint is run/checkpoints/000002\.", first)
+    assert "Training goes on; it is tried again in 60 s, or when the next one is due (failure 1 of 3)" in first
+    assert "(failure 2 of 3)" in second
+    assert not [path for path in Path("run/checkpoints").iterdir() if path.name.startswith(".")]
+
+
+def test_three_failures_in_a_row_end_the_run(disk):
+    with pytest.raises(StorageFault, match=r"iteration 5 .*000002\. That was failure 3 of 3 in a row"):
+        train(num_iterations=20, num_checkpoints=20, hooks=disk.full_from(2))
+    assert saved() == [1, 2]
+    disk.is_full = False
+    assert train(num_iterations=6).progress.iterations == 6
+
+
+def test_a_failure_is_tried_again_before_the_next_checkpoint_is_due(disk, monkeypatch):
+    monkeypatch.setattr(checkpointer, "_RETRY_SECONDS", 0.0)
+    train(num_iterations=12, num_checkpoints=3, hooks=disk.full_from(3, 5))
+    assert saved() == [6, 8, 12]  # 4 and 5 failed
+
+
+def test_at_the_end_a_failure_says_what_is_lost(disk):
+    with pytest.raises(StorageFault, match=r"iteration 6 .* What was learned after iteration 3 is lost"):
+        train(num_iterations=6, num_checkpoints=2, hooks=disk.full_from(5))
+    disk.is_full = True
+    with pytest.raises(StorageFault, match=r"There is no checkpoint\. All of the run is lost"):
+        train("other", num_checkpoints=0)
+
+
+def test_when_the_best_cannot_be_saved_the_one_before_stays(disk):
+    train(num_iterations=8, num_checkpoints=1, hooks=disk.full_from(6, 7), **EVERY_ITERATION, **SCORES)
+    assert (saved(), best()) == ([4, 8], 4)
+
+
+def test_what_a_kill_left_half_written_is_removed_at_the_next_start():
+    bind()
+    train()
+    (Path("run/checkpoints/.000009.123")).mkdir()
+    make(num_iterations=8).close()
+    assert not Path("run/checkpoints/.000009.123").exists()
+
+
+def test_training_does_not_wait_for_a_checkpoint_to_be_written(monkeypatch):
+    bind()
+    iteration_ended, written = threading.Event(), []
+    save = CheckpointFolder.save
+
+    def slow_save(self, iteration, *arguments):
+        assert iteration_ended.wait(60)  # which it never is, if training waits
+        written.append(iteration)
+        return save(self, iteration, *arguments)
+
+    monkeypatch.setattr(CheckpointFolder, "save", slow_save)
+    hook = SimpleNamespace(on_iteration_end=lambda context: iteration_ended.set())
+    train(num_iterations=4, num_checkpoints=4, hooks=[hook])
+    assert written == saved() == [1, 2, 3, 4]
 
 
 def test_another_architecture_is_refused_with_what_differs():

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from operator import attrgetter
+from types import SimpleNamespace
+
 import pytest
 
 from alfish.algorithms.ppo import PPOAlgorithm
 from alfish.config.problems import ConfigProblems
+from alfish.training.checkpoint import CheckpointFolder
 from alfish.training.hooks import MOMENTS, Context, EndContext
 from tests.training.tiny import EVERY_ITERATION, bind, make, train
 
@@ -64,8 +68,26 @@ def test_every_saved_checkpoint_is_announced_once():
     bind()
     recorder = Recorder()
     train(num_iterations=6, num_checkpoints=0, hooks=[recorder], **EVERY_ITERATION, score_fn=lambda r: -r.iteration)
-    announced = [(iteration, context.path.name) for name, iteration, context in recorder.calls if name == CHECKPOINT]
-    assert announced == [(1, "000001"), (6, "000006")]
+    announced = [context.path.name for name, _, context in recorder.calls if name == CHECKPOINT]
+    assert announced == ["000001", "000006"]
+
+
+def test_a_checkpoint_is_whole_when_it_is_announced():
+    bind()
+    announced = []
+
+    def note(context) -> None:
+        checkpoint = CheckpointFolder(context.path.parent).at(int(context.path.name))
+        announced.append((checkpoint.iteration, checkpoint.damage()))
+
+    # Every one is the best so far, and gives up the one before.
+    train(
+        num_checkpoints=0,
+        hooks=[SimpleNamespace(on_checkpoint=note)],
+        **EVERY_ITERATION,
+        score_fn=attrgetter("iteration"),
+    )
+    assert announced == [(iteration, None) for iteration in range(1, 5)]
 
 
 def test_a_hook_needs_only_the_methods_that_it_uses():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -116,3 +117,18 @@ def test_looking_changes_nothing(trained):
     before = {path: path.stat().st_mtime_ns for path in trained.rglob("*")}
     inspect_run(trained)
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
+
+
+def test_changes_of_options_and_a_transfer_are_told(trained, tmp_path):
+    transfer = {"run": "/runs/walk", "checkpoint": 1200, "prefix": "", "loaded": ["a", "b"], "left": {}}
+    RunFolder(trained).write_run(init_from=transfer)
+    first = trained / "operative-000000.gin"
+    assert first.read_text() == (trained / "operative.gin").read_text()
+    changed = re.sub(r"Adam\.lr = .*", "Adam.lr = 0.02  # command line", first.read_text())
+    (trained / "operative-000002.gin").write_text(changed)
+    facts = inspect_run(trained)
+    assert [(change.key, change.old, change.new) for change in facts.changes[2]] == [("Adam.lr", "0.01", "0.02")]
+    text = inspection_text(facts)
+    assert "options changed at iteration 2:\n    Adam.lr: 0.01 -> 0.02 (command line)" in text
+    assert "began with  2 tensors of /runs/walk, iteration 1,200\n" in text
+    json.dumps(asdict(facts))

@@ -16,7 +16,7 @@ from alfish.environments.sync import SyncEnvironment
 from alfish.training import periodic_evaluation
 from alfish.training.checkpoint import CheckpointFolder
 from alfish.training.evaluator import Evaluated, Finished, InProcessEvaluator
-from alfish.training.stop_condition import Plateau, ReturnAtLeast
+from alfish.training.stop_condition import Plateau, ReturnAtLeast, WallTime
 from tests.training.tiny import (
     ENDLESS,
     EVERY_ITERATION,
@@ -117,6 +117,24 @@ def test_the_score_is_what_the_config_says():
     assert (result.evaluation.score, result.evaluation.best_score, result.best_score) == (3.0, 6.0, 6.0)
     assert [float(row["Metrics/Score"]) for row in rows(EVAL)] == [6.0, 5.0, 4.0, 3.0]
     assert [float(row["Metrics/BestScore"]) for row in rows(EVAL)] == [6.0] * 4
+
+
+@pytest.mark.parametrize("stopped_at", [1, 2, 3])
+def test_a_stop_condition_remembers_what_came_before_a_resume(stopped_at):
+    bind()
+    scores = {**EVERY_ITERATION, "score_fn": lambda result: 1.0}
+    train(num_iterations=stopped_at, stop_condition=Plateau(patience=3), **scores)
+    assert train(num_iterations=9, stop_condition=Plateau(patience=3), **scores).progress.iterations == 4
+
+
+def test_another_stop_condition_begins_anew():
+    bind()
+    scores = {**EVERY_ITERATION, "score_fn": lambda result: 1.0}
+    train(num_iterations=2, stop_condition=Plateau(patience=3), **scores)
+    again = train(num_iterations=9, stop_condition=WallTime(1e6), **scores)
+    assert again.progress.iterations == 9
+    train("other", num_iterations=2, **scores)
+    assert train("other", num_iterations=9, stop_condition=Plateau(patience=3), **scores).progress.iterations == 6
 
 
 def test_the_stop_condition_ends_the_run():
@@ -239,12 +257,12 @@ def test_a_run_does_not_go_on_from_a_checkpoint_that_holds_the_model_alone(delay
 
     def stop(context) -> None:
         if context.progress.iterations == 6:
-            raise RuntimeError("pulled the plug")
+            raise SystemExit("pulled the plug")
 
-    with pytest.raises(RuntimeError, match="pulled the plug"):
+    with pytest.raises(SystemExit, match="pulled the plug"):
         train(num_iterations=7, hooks=[SimpleNamespace(on_iteration_end=stop)], **{**options, "num_checkpoints": 2})
     assert saved() == [1, 4]  # 1 was the best when 4 was saved; 4 was due anyway, and needs no other
-    with pytest.raises(RuntimeError, match="pulled the plug"):
+    with pytest.raises(SystemExit, match="pulled the plug"):
         train("alone", num_iterations=7, hooks=[SimpleNamespace(on_iteration_end=stop)], **options)
     folder = CheckpointFolder(Path("alone/checkpoints"))
     assert saved("alone") == [4]
@@ -260,9 +278,9 @@ def test_what_became_the_best_after_the_checkpoint_is_forgotten_with_what_was_le
 
     def stop(context) -> None:
         if context.progress.iterations == 7:
-            raise RuntimeError("pulled the plug")
+            raise SystemExit("pulled the plug")
 
-    with pytest.raises(RuntimeError, match="pulled the plug"):
+    with pytest.raises(SystemExit, match="pulled the plug"):
         train(num_iterations=8, hooks=[SimpleNamespace(on_iteration_end=stop)], **options)
     assert saved() == [2, 4, 5]  # 2 was the best when 4 was saved
     trainer = make(num_iterations=8, **options)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -429,6 +430,32 @@ def test_leaving_the_loop_closes_everything():
             break
     assert run_json()["state"] == "interrupted"
     assert not trainer.folder.is_open
+
+
+@pytest.mark.parametrize("leaves_by", ["break", "an error"])
+def test_leaving_the_loop_saves(leaves_by):
+    bind(CARTPOLE)
+    told = []
+    options = {"num_iterations": 1000, "num_epochs": 5, "num_steps_per_epoch": 40, "num_checkpoints": 1}
+    whole = train("whole", **options)
+    hooks = [SimpleNamespace(on_checkpoint=lambda context: told.append(context.path.name))]
+    trainer = make(**options, hooks=hooks)
+    with suppress(ZeroDivisionError):
+        for epoch in trainer:
+            if epoch.epoch == 2 and leaves_by == "break":
+                break
+            if epoch.epoch == 2:
+                1 / 0  # noqa: B018
+    assert saved() == [trainer.progress.iterations]
+    assert told == [f"{trainer.progress.iterations:06d}"]
+    assert torch.equal(weights(train(**options)), weights(whole))
+
+
+def test_leaving_the_loop_after_the_last_epoch_is_no_interruption():
+    bind()
+    for _ in make(num_iterations=1000, num_epochs=1, num_steps_per_epoch=40):
+        break
+    assert run_json()["state"] == "done"
 
 
 def test_the_algorithm_may_be_bound_by_gin():
