@@ -137,8 +137,8 @@ class LocalUnroller:
         broken = self._env.restore(state["env"], self._actor.time_step)
         if broken:
             _log.warning(
-                "%s is not deterministic: played again, the episodes of the environments %s came out otherwise. They "
-                "count as cut off, and new ones begin",
+                "%s: the episodes of the environments %s could not be played again, because they came out otherwise "
+                "(the environment is not deterministic) or are too long. They count as cut off, and new ones begin",
                 self._env.name,
                 ", ".join(map(str, broken)),
             )

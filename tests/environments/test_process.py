@@ -196,6 +196,10 @@ def test_a_spare_that_dies_is_replaced() -> None:
 
 def test_closing_twice_is_fine() -> None:
     env = create_environment("scalar", load_noisy, 2, "process", spare_environments=1)
+    assert isinstance(env, ProcessEnvironment)
     env.reset(seed=0)
+    children = [worker._child for worker in env._processes()]
+    assert [child.is_alive for child in children] == [True] * 3
     env.close()
     env.close()
+    assert [child.is_alive for child in children] == [False] * 3

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import gymnasium as gym
-import numpy as np
 import pytest
 import torch
 
@@ -14,6 +12,7 @@ from alfish import nest, specs
 from alfish.environments.create import create_environment
 from alfish.environments.environment import Environment
 from alfish.types import TimeStep
+from tests.environments.forgetful import Forgetful
 
 BACKENDS = ["sync", "process"]
 CASES = {
@@ -21,18 +20,6 @@ CASES = {
     "Pendulum-v1": {"max_episode_steps": 7},
     "alfish/MixedPolicyUnittest-v0": {},
 }
-
-
-class Forgetful(gym.Wrapper[Any, Any, Any, Any]):
-    """Its observations are drawn from a stream that no seed reaches."""
-
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        super().__init__(env)
-        self._random = np.random.default_rng()
-
-    def step(self, action: Any) -> Any:
-        observation, *rest = self.env.step(action)
-        return observation + self._random.random(observation.shape).astype(np.float32), *rest
 
 
 def advance(env: Environment, steps: int, generator: torch.Generator) -> list[TimeStep]:

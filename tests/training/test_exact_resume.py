@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gin
 import pytest
 import torch
 
@@ -12,7 +13,9 @@ from alfish import nest
 from alfish.algorithms.dqn import DqnAlgorithm
 from alfish.algorithms.ppo import PPOAlgorithm
 from alfish.algorithms.sac import SacAlgorithm
+from alfish.algorithms.transformers.normalizers import ObservationNormalizer
 from alfish.training.trainer import Trainer
+from tests.environments.forgetful import Forgetful
 from tests.training import tiny
 
 CARTPOLE = """
@@ -65,13 +68,13 @@ def state_of(trainer: Trainer) -> dict[str, Any]:
         "replay": algorithm.replay.state_dict() if algorithm.replay else {},
         "progress": trainer.progress.state_dict(),
     }
-    return nest.named_leaves(_without_empty(state))
+    return nest.named_leaves(_in_lists_and_dicts(state))
 
 
-def _without_empty(value: Any) -> Any:
+def _in_lists_and_dicts(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _without_empty(child) for key, child in value.items()}
-    return [_without_empty(child) for child in value] if isinstance(value, (list, tuple)) else value
+        return {str(key): _in_lists_and_dicts(child) for key, child in value.items()}
+    return [_in_lists_and_dicts(child) for child in value] if isinstance(value, (list, tuple)) else value
 
 
 def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
@@ -96,8 +99,6 @@ def test_stopping_twice_changes_no_bit(name: str, backend: str, tmp_path: Path) 
 
 def test_a_normalizer_counts_every_time_step_once(tmp_path: Path) -> None:
     tiny.bind(CARTPOLE)
-    from alfish.algorithms.transformers.normalizers import ObservationNormalizer
-
     options = {"algorithm_ctor": PPOAlgorithm, "data_transformer_ctor": ObservationNormalizer}
     whole = tiny.train(tmp_path / "whole", **options, num_iterations=6)
     for iterations in (3, 6):
@@ -125,3 +126,19 @@ def test_a_resumed_run_says_that_it_goes_on_within_its_episodes(
     tiny.train(tmp_path, num_iterations=2)
     tiny.train(tmp_path, num_iterations=3, verbose=True)
     assert "going on from iteration 2, in the middle of its episodes" in capsys.readouterr().err
+
+
+def test_episodes_that_cannot_be_played_again_are_cut_off_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tiny.bind(CARTPOLE)
+    gin.bind_parameter("create_environment.wrappers", [Forgetful])
+    tiny.train(tmp_path, num_iterations=1, unroll_length=3)
+    trainer = tiny.make(tmp_path, num_iterations=2)
+    assert "CartPole-v1: the episodes of the environments 0, 1, 2 could not be played again" in caplog.text
+    assert trainer.algorithm.time_step.is_last().all()
+    assert (trainer.algorithm.time_step.discount == 1).all()
+    experience = trainer.algorithm.unroll(1)
+    assert experience is not None
+    assert experience.time_step.is_first()[1].all()
+    trainer.close()
