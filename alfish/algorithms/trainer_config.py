@@ -5,44 +5,19 @@ It lives beside the algorithms, not beside the trainer, because the training loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from math import ceil
 from typing import Annotated, Any, Literal
 
+from alfish.algorithms.option_conflicts import conflicts, idle_options
 from alfish.config.check import check_arguments, fit_arguments
-from alfish.config.problems import ConfigProblems, Problem
+from alfish.config.problems import ConfigProblems
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
 from alfish.optimizers.schedulers import Scheduler
 
 Count = Annotated[int, Range(min=0)]
 Positive = Annotated[int, Range(min=1)]
-
-
-_ABOUT_EVALUATION = [
-    "eval_interval",
-    "num_evals",
-    "num_eval_episodes",
-    "num_eval_environments",
-    "async_eval",
-    "eval_timeout",
-    "score_fn",
-]
-_ABOUT_PRIORITIES = [
-    "priority_replay_alpha",
-    "priority_replay_beta",
-    "priority_replay_eps",
-    "normalize_importance_weights_by_max",
-]
-_ABOUT_WORKERS = [
-    "max_unroll_length",
-    "unroll_queue_size",
-    "unroll_step_interval",
-    "unroll_parameter_update_period",
-    "num_unroll_workers",
-    "unroll_timeout",
-]
 
 
 @configurable
@@ -218,7 +193,7 @@ class TrainerConfig:
 
     def __post_init__(self) -> None:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        problems = check_arguments(type(self), values) or list(self._conflicts())
+        problems = check_arguments(type(self), values) or conflicts(self)
         if problems:
             raise ConfigProblems(problems)
         for name, value in fit_arguments(type(self), values).items():
@@ -230,110 +205,4 @@ class TrainerConfig:
 
     def idle_options(self) -> dict[str, list[str]]:
         """Options that were set and have no effect, by the reason."""
-        groups = {
-            "evaluate is False": [] if self.evaluate else _ABOUT_EVALUATION,
-            "priority_replay is False": [] if self.priority_replay else _ABOUT_PRIORITIES,
-            "async_unroll is False": [] if self.async_unroll else _ABOUT_WORKERS,
-            "async_eval is False": ["eval_timeout"] if self.evaluate and not self.async_eval else [],
-        }
-        given = self.non_default()
-        idle = {reason: [name for name in names if name in given] for reason, names in groups.items()}
-        return {reason: names for reason, names in idle.items() if names}
-
-    def _conflicts(self) -> list[Problem]:
-        """What is wrong between options; every problem names the options it is about."""
-        found: list[Problem] = []
-
-        def problem(options: str, message: str) -> None:
-            found.append(Problem(tuple(f"TrainerConfig.{name}" for name in options.split()), message))
-
-        if self.algorithm_ctor is None:
-            problem(
-                "algorithm_ctor", "is not set. Add a line such as\n    TrainerConfig.algorithm_ctor = @PPOAlgorithm"
-            )
-        if self.num_epochs is None:
-            if self.num_iterations == 0 and self.num_env_steps == 0:
-                problem(
-                    "num_iterations num_env_steps",
-                    "are both 0, so there is no budget. Set one, or num_epochs and num_steps_per_epoch",
-                )
-            if self.num_steps_per_epoch is not None:
-                problem("num_steps_per_epoch", "is set without num_epochs; set both, or neither")
-        else:
-            if self.num_steps_per_epoch is None:
-                problem("num_epochs", "is set without num_steps_per_epoch; set both, or neither")
-            if self.num_env_steps or self.num_iterations not in (0, type(self).num_iterations):
-                problem(
-                    "num_epochs num_iterations num_env_steps",
-                    "are two budgets; keep num_epochs, or num_iterations and num_env_steps",
-                )
-        if self.num_eval_episodes == 0:
-            problem("num_eval_episodes", "is 0; use evaluate = False for no evaluation, -1 for one per environment")
-        if self.num_epochs is not None and (self.num_evals or self.eval_interval != type(self).eval_interval):
-            problem("num_epochs num_evals eval_interval", "epochs end with an evaluation; leave the others out")
-        if self.evaluate_upon_training_success and not (self.evaluate and self.stop_condition):
-            problem(
-                "evaluate_upon_training_success evaluate stop_condition",
-                "evaluating upon training success needs evaluate = True and a stop_condition, "
-                "for example @ReturnAtLeast() with ReturnAtLeast.value = 475",
-            )
-        elif self.stop_condition is not None and not self.evaluate:
-            problem("stop_condition evaluate", "a stop_condition looks at evaluations: it needs evaluate = True")
-        if self.unroll_episodes is not None and self.unroll_length != type(self).unroll_length:
-            problem("unroll_episodes unroll_length", "are two ways to unroll; keep one")
-        if self.unroll_episodes is not None and self.num_epochs is not None:
-            problem("unroll_episodes num_epochs", "epochs are made of steps; use unroll_length")
-        for options, message in self._async_conflicts():
-            problem(options, message)
-        if self.num_updates_per_env_step is not None:
-            if self.num_updates_per_train_iter != type(self).num_updates_per_train_iter:
-                problem("num_updates_per_env_step num_updates_per_train_iter", "say the same thing twice; keep one")
-            if self.whole_replay_buffer_training:
-                problem(
-                    "num_updates_per_env_step whole_replay_buffer_training",
-                    "a number of updates needs sampling: set whole_replay_buffer_training = False",
-                )
-        if self.priority_replay and self.whole_replay_buffer_training:
-            problem(
-                "priority_replay whole_replay_buffer_training",
-                "priorities matter for sampling: set whole_replay_buffer_training = False",
-            )
-        if self.random_initial_collect and not self.initial_collect_steps:
-            problem("random_initial_collect initial_collect_steps", "random actions for how long? Set both")
-        if not self.whole_replay_buffer_training and self.mini_batch_size == "whole":
-            problem(
-                "mini_batch_size whole_replay_buffer_training",
-                "'whole' needs whole_replay_buffer_training = True",
-            )
-        if not self.whole_replay_buffer_training and self.mini_batch_length == 1:
-            problem(
-                "mini_batch_length whole_replay_buffer_training",
-                "sampled sequences count time steps: one transition is mini_batch_length = 2",
-            )
-        return found
-
-    def _async_conflicts(self) -> Iterator[tuple[str, str]]:
-        """Options, and what is wrong between them, as far as asynchronous unroll goes."""
-        if not self.async_unroll:
-            if self.unroll_length == 0:
-                yield "unroll_length async_unroll", "0, as much as is there, needs async_unroll = True"
-            return
-        if self.unroll_episodes is not None:
-            yield "async_unroll unroll_episodes", "workers unroll steps, not episodes; use unroll_length"
-        if self.unroll_with_grad:
-            yield "async_unroll unroll_with_grad", "a graph cannot leave its process; set unroll_with_grad = False"
-        if self.unroll_length == 0 and self.max_unroll_length == 0:
-            yield "unroll_length max_unroll_length", "are both 0, so nothing would be unrolled; set one of them"
-        if self.unroll_length > 0 and self.max_unroll_length > 0:
-            yield (
-                "unroll_length max_unroll_length",
-                "say different things: take exactly unroll_length, or with unroll_length = 0 up to max_unroll_length",
-            )
-        if self.unroll_length == 0 and self.num_epochs is not None:
-            yield "unroll_length num_epochs", "epochs have a fixed number of steps; set unroll_length above 0"
-        needed = max(ceil(self.unroll_length), self.max_unroll_length)
-        if needed > self.unroll_queue_size:
-            yield (
-                "unroll_queue_size unroll_length max_unroll_length",
-                f"the queue never holds the {needed} steps of an iteration; set unroll_queue_size = {needed} or more",
-            )
+        return idle_options(self)

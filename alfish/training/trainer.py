@@ -22,6 +22,7 @@ from alfish.training.budget import Budget
 from alfish.training.build import build_algorithm, warn_of_idle_options
 from alfish.training.checkpointer import Checkpointer, Stateful
 from alfish.training.crash import may_save
+from alfish.training.epoch import Epoch
 from alfish.training.hooks import Hooks
 from alfish.training.periodic_evaluation import PeriodicEvaluation
 from alfish.training.results import EpochStats, TrainResult
@@ -130,7 +131,7 @@ class Trainer:
         try:
             self.hooks.call("on_train_start")
             self._console.begin(self.progress)
-            epoch = _Epoch(self)
+            epoch = Epoch(self)
             while not self._is_over():
                 self.summary.enabled = self._summary_schedule.next_may_write()
                 self._train_iter()
@@ -142,7 +143,7 @@ class Trainer:
                 self._console.update(self.progress, self.algorithm.metrics, self.timers)
                 if self._budget.epoch_is_over(self.progress) or self._is_over():
                     yield epoch.finish()
-                    epoch = _Epoch(self)
+                    epoch = Epoch(self)
             self._save()
             self.hooks.call("on_train_end", self.result)
         except GeneratorExit:  # whoever asked for epochs wants no more of them
@@ -312,29 +313,3 @@ class Trainer:
 def _parent_folder() -> Path:
     config = gin_config.current()
     return Path("runs") if config is None else Path("runs") / config.name
-
-
-class _Epoch:
-    """Remembers where an epoch began, to say what happened in it."""
-
-    def __init__(self, trainer: Trainer) -> None:
-        self._trainer = trainer
-        self._before = (vars(trainer.progress) | {}, trainer.timers.seconds())
-
-    def finish(self) -> EpochStats:
-        trainer = self._trainer
-        before, seconds_before = self._before
-        progress = vars(trainer.progress)
-        done = {name: progress[name] - before[name] for name in ("iterations", "env_steps", "updates", "episodes")}
-        metrics = trainer.algorithm.metrics.results()
-        stats = EpochStats(
-            epoch=trainer.epoch,
-            **done,
-            mean_return=trainer.algorithm.metrics.average_return,
-            mean_length=metrics.get("AverageEpisodeLength"),
-            loss=trainer.algorithm.loop.updater.average_loss,
-            evaluation=trainer.result.evaluation,
-            seconds={name: value - seconds_before.get(name, 0.0) for name, value in trainer.timers.seconds().items()},
-        )
-        trainer.hooks.call("on_epoch_end", stats)
-        return stats
