@@ -30,6 +30,7 @@ SETTINGS = {
     "create_environment.num_parallel_environments": 8,
     "ActorDistributionNetwork.fc_layer_params": (2000, 1990),
     "ValueNetwork.fc_layer_params": (2000, 1990),
+    "TrainerConfig.num_env_steps": 0,
     "TrainerConfig.unroll_length": 64,
     "TrainerConfig.mini_batch_size": 64,
     "TrainerConfig.mini_batch_length": 1,
@@ -72,7 +73,7 @@ def seconds(num_checkpoints: int, interval: int, folder: Path) -> tuple[float, f
     alfish.load_config(["ppo.gin"], overrides=overrides)
     clock = Clock(number)
     Trainer(TrainerConfig(hooks=[clock]), str(folder / str(time.time_ns()))).train()
-    assert len(clock.sizes) == num_checkpoints
+    assert len(clock.sizes) == num_checkpoints, f"{len(clock.sizes)} checkpoints: --interval is too short for the disk"
     assert all(31e6 < size < 33e6 for size in clock.sizes)
     wall, processor = (end - begin for begin, end in zip(clock.ends[0], clock.ends[number - 1], strict=True))
     return wall, processor

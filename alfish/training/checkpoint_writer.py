@@ -38,23 +38,28 @@ class CheckpointWriter:
         """Whether a write was begun whose end was not taken yet."""
         return self._thread is not None
 
-    def begin(self, iteration: int, parts: dict[str, dict[str, Any]], about: dict[str, Any]) -> None:
+    def begin(
+        self, iteration: int, parts: dict[str, dict[str, Any]], about: dict[str, Any]
+    ) -> dict[str, dict[str, Any]] | None:
         """Begins to write; afterwards the state may change. The arguments are those of `CheckpointFolder.save`.
 
-        When there is too little memory for a copy, it writes before it returns.
+        Returns the copy that is written. When there is too little memory for one, it writes before it returns None.
         """
         if self.is_busy:
             raise RuntimeError("a checkpoint is being written; take its end first")
         refuse_unloadable(parts)
         available = available_memory()
         is_copied = available is None or num_bytes(parts) <= _USABLE * available
-        arguments = (iteration, copied(parts) if is_copied else parts, about)
+        written = copied(parts) if is_copied else parts
         self._error = None
         self._began = time.monotonic()
+        arguments = (iteration, written, about)
         self._thread = threading.Thread(target=self._write, args=arguments, name="checkpoint writer", daemon=True)
         self._thread.start()
-        if not is_copied:
-            self._join()
+        if is_copied:
+            return written
+        self._join()
+        return None
 
     def has_ended(self, patience: float = 0.0) -> bool:
         """Whether the write is over, waiting for it for `patience` seconds. Takes the end: raises what went wrong."""

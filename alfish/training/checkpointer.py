@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
+
 from alfish.algorithms.ownership import Ownership
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
@@ -40,6 +42,7 @@ class _Saving:
 
     checkpoint: Checkpoint
     is_model_only: bool
+    evaluated: Evaluated | None  # what was the best when the write began, with its model; None: it is another one
     best: Checkpoint | None  # as it will remember it
     best_before: Checkpoint | None
 
@@ -48,7 +51,8 @@ class Checkpointer:
     """Saves the state of a run, evenly spaced and when an evaluation was the best so far, and restores it.
 
     Training goes on while a checkpoint is written; the next one waits for it. A checkpoint that cannot be written is
-    warned of, and tried again after a minute or when the next one is due; the third failure in a row is raised.
+    warned of, and tried again after a minute or when the next one is due; the third failure of whole ones in a row is
+    raised.
 
     Args:
         folder: where to.
@@ -82,19 +86,20 @@ class Checkpointer:
         self._milestones = Milestones(config.num_checkpoints)
         self._writer = CheckpointWriter(folder)
         self._saving: _Saving | None = None
-        self._num_failures = 0  # in a row
-        self._retry_at = 0.0
+        self._num_failures = 0  # of whole checkpoints, in a row
+        self._retry_at: float | None = None
         self._newest: Checkpoint | None = None
         self.episodes_go_on = False  # those of the checkpoint that was restored
         self._saved: set[int] = set()  # iterations, in this session
         self._best: Checkpoint | None = None
         self._recorded_best: Checkpoint | None = None  # what a run that goes on from the newest one takes for the best
         self._extra: set[Checkpoint] = set()  # saved only because it was the best
+        self._unsaved_best: Evaluated | None = None  # since the disk failed
 
     def save_if_due(self) -> None:
         """Saves when the next of `num_checkpoints` moments has come, or when it is time to try again."""
         self._settle(wait=False)
-        is_retried = self._num_failures > 0 and time.monotonic() >= self._retry_at
+        is_retried = self._retry_at is not None and time.monotonic() >= self._retry_at
         if self._milestones.passed(self._progress.fraction) or is_retried:
             self.save()
 
@@ -104,6 +109,7 @@ class Checkpointer:
         When training has gone on meanwhile, the model alone is saved.
         """
         self._settle()
+        self._unsaved_best = None
         before, self._best = self._best, self._folder.at(evaluated.iteration)
         if evaluated.iteration == self._progress.iterations and not self._is_saved():
             if not self._milestones.passed(self._progress.fraction):
@@ -118,6 +124,9 @@ class Checkpointer:
     def save(self) -> None:
         """Saves now, unless this iteration was saved already."""
         self._settle()
+        if self._unsaved_best is not None:  # before the run, which remembers what is the best
+            self.save_best(self._unsaved_best)
+            self._settle()
         if not self._is_saved():
             self._save_run(self._best)
 
@@ -169,8 +178,12 @@ class Checkpointer:
     def _begin(
         self, iteration: int, parts: dict[str, Any], about: dict[str, Any], best_before: Checkpoint | None
     ) -> None:
-        self._writer.begin(iteration, parts, about)
-        self._saving = _Saving(self._folder.at(iteration), "model_only" in about, self._best, best_before)
+        written = self._writer.begin(iteration, parts, about)
+        checkpoint = self._folder.at(iteration)
+        evaluated = None
+        if checkpoint == self._best and written is not None:
+            evaluated = Evaluated(iteration, about["env_steps"], about["updates"], written["model"])
+        self._saving = _Saving(checkpoint, "model_only" in about, evaluated, self._best, best_before)
 
     def _settle(self, wait: bool = True) -> None:
         """Does what is to be done when a write has ended, if one has."""
@@ -179,13 +192,9 @@ class Checkpointer:
             return
         if self._num_failures == _MAX_FAILURES:
             raise StorageFault(f"{fault}. That was failure {_MAX_FAILURES} of {_MAX_FAILURES} in a row") from fault
-        _log.warning(
-            "%s. Training goes on; it is tried again in %g s, or when the next one is due (failure %d of %d)",
-            fault,
-            _RETRY_SECONDS,
-            self._num_failures,
-            _MAX_FAILURES,
-        )
+        count = f" (failure {self._num_failures} of {_MAX_FAILURES})" if self._num_failures else ""
+        words = "%s. Training goes on; it is tried again in %g s, or when the next one is due%s"
+        _log.warning(words, fault, _RETRY_SECONDS, count)
 
     def _take_end(self, wait: bool) -> StorageFault | None:
         """Notes how the write ended, if it has; returns what went wrong."""
@@ -213,6 +222,7 @@ class Checkpointer:
         self._saved.add(saving.checkpoint.iteration)
         if not saving.is_model_only:
             self._num_failures = 0
+            self._retry_at = None
             self._newest = saving.checkpoint
             self._recorded_best = saving.best
         if self._best == saving.checkpoint:
@@ -221,9 +231,11 @@ class Checkpointer:
             self._give_up_extra()
 
     def _fail(self, saving: _Saving) -> None:
-        self._num_failures += 1
+        self._num_failures += not saving.is_model_only
         self._retry_at = time.monotonic() + _RETRY_SECONDS
         self._extra.discard(saving.checkpoint)
+        if saving.evaluated is not None:
+            self._unsaved_best = saving.evaluated
         self._best = saving.best_before
 
     def _mark_best(self) -> None:
@@ -292,9 +304,9 @@ def load_model(algorithm: RLAlgorithm, checkpoint: Checkpoint) -> None:
     differences = [f"{name}: only in the checkpoint" for name in saved if name not in own]
     differences += [f"{name}: only in the configuration" for name in own if name not in saved]
     differences += [
-        f"{name}: {tuple(saved[name].shape)} in the checkpoint, {tuple(own[name].shape)} in the configuration"
+        f"{name}: {_form(saved[name])} in the checkpoint, {_form(own[name])} in the configuration"
         for name in own
-        if name in saved and saved[name].shape != own[name].shape
+        if name in saved and (saved[name].shape, saved[name].dtype) != (own[name].shape, own[name].dtype)
     ]
     if differences:
         shown = "\n    ".join(differences[:10])
@@ -303,3 +315,9 @@ def load_model(algorithm: RLAlgorithm, checkpoint: Checkpoint) -> None:
             "Use the configuration it was trained with, or another --root_dir."
         )
     algorithm.load_state_dict(saved)
+
+
+def _form(tensor: torch.Tensor) -> str:
+    """Its shape, and its type where that is not the usual one."""
+    form = f"{tuple(tensor.shape)}"
+    return form if tensor.dtype == torch.float32 else f"{form} {str(tensor.dtype).removeprefix('torch.')}"

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 import gin
 import pytest
 import torch
+from torch import nn
 
 from alfish.errors import CheckpointError, StorageFault
 from alfish.training import checkpoint_writer, checkpointer
 from alfish.training.checkpoint import CheckpointFolder
+from alfish.training.checkpoint_writer import CheckpointWriter, copied
 from tests.training.tiny import ENDLESS, EVERY_ITERATION, bind, make, saved, train, weights
 
 SCORES = {"score_fn": lambda result: SEQUENCE[result.iteration - 1]}
@@ -159,9 +161,27 @@ def test_at_the_end_a_failure_says_what_is_lost(disk):
         train("other", num_checkpoints=0)
 
 
-def test_when_the_best_cannot_be_saved_the_one_before_stays(disk):
+def test_when_the_best_can_neither_be_saved_nor_copied_the_one_before_stays(disk):
     train(num_iterations=8, num_checkpoints=1, hooks=disk.full_from(6, 7), **EVERY_ITERATION, **SCORES)
     assert (saved(), best()) == ([4, 8], 4)
+
+
+@pytest.mark.parametrize("retry_seconds", [0.0, 60.0])
+def test_a_best_that_could_not_be_saved_is_saved_when_there_is_room_again(disk, monkeypatch, retry_seconds):
+    monkeypatch.setattr(checkpoint_writer, "available_memory", lambda: None)
+    has_ended = CheckpointWriter.has_ended  # without patience it would depend on the disk's speed when a fault shows
+    monkeypatch.setattr(CheckpointWriter, "has_ended", lambda self, patience=0.0: has_ended(self, 60.0))
+    monkeypatch.setattr(checkpointer, "_RETRY_SECONDS", retry_seconds)
+    models = {}
+
+    def keep(context) -> None:
+        models[context.progress.iterations] = copied(context.algorithm.state_dict())
+
+    hooks = [*disk.full_from(6, 7), SimpleNamespace(on_iteration_end=keep)]
+    train(num_iterations=8, num_checkpoints=1, hooks=hooks, **EVERY_ITERATION, **SCORES)
+    assert (saved(), best()) == ([7, 8], 7)
+    model = CheckpointFolder(Path("run/checkpoints")).find("best").load("model")
+    assert all(torch.equal(model[name], models[7][name]) for name in model)
 
 
 def test_what_a_kill_left_half_written_is_removed_at_the_next_start():
@@ -202,6 +222,12 @@ def test_another_architecture_is_refused_with_what_differs():
     gin.bind_parameter("ActorDistributionNetwork.fc_layer_params", (4, 4))
     with pytest.raises(CheckpointError, match="only in the configuration"):
         make(num_iterations=8)
+
+
+def test_another_number_format_is_another_architecture():
+    saved_in_double = SimpleNamespace(load=lambda part: nn.Linear(4, 1).double().state_dict(), path="run")
+    with pytest.raises(CheckpointError, match=r"weight: \(1, 4\) float64 in the checkpoint, \(1, 4\) in the conf"):
+        checkpointer.load_model(nn.Linear(4, 1), saved_in_double)
 
 
 def test_another_optimizer_is_refused():
