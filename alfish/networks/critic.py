@@ -18,32 +18,42 @@ from alfish.types import Nest
 
 
 class PairEncoding(Network):
-    """The features of an observation and of an action, each from its own encoding, side by side."""
+    """The features of an observation, possibly with memory, and of an action, side by side.
+
+    The memory is of observations alone: critics judge actions that were not taken, and these must not enter it.
+    """
 
     def __init__(self, input_tensor_spec: Nest, observation: Network, action: Network) -> None:
-        super().__init__(input_tensor_spec, output_size=observation.output_size + action.output_size)
+        super().__init__(input_tensor_spec, observation.state_spec, observation.output_size + action.output_size)
         self._observation = observation
         self._action = action
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[torch.Tensor, Nest]:
         observation, action = inputs
-        return torch.cat((self._observation(observation)[0], self._action(action)[0]), -1), state
+        features, state = self._observation(observation, state)
+        return torch.cat((features, self._action(action)[0]), -1), state
+
+    def unroll(self, inputs: Nest, state: Nest = (), is_first: torch.Tensor | None = None) -> tuple[Nest, Nest]:
+        observation, action = inputs
+        features, state = self._observation.unroll(observation, state, is_first)
+        return torch.cat((features, self._action(action)[0]), -1), state
 
 
 class JointEncoding(Network):
-    """A pair encoding, then layers that see both parts, possibly with memory."""
+    """A pair encoding, then layers that see both parts."""
 
     def __init__(self, pair: PairEncoding, joint: Network) -> None:
-        super().__init__(pair.input_tensor_spec, joint.state_spec, joint.output_size)
+        super().__init__(pair.input_tensor_spec, pair.state_spec, joint.output_size)
         self._pair = pair
         self._joint = joint
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[torch.Tensor, Nest]:
-        output: tuple[torch.Tensor, Nest] = self._joint(self._pair(inputs)[0], state)
-        return output
+        features, state = self._pair(inputs, state)
+        return self._joint(features)[0], state
 
     def unroll(self, inputs: Nest, state: Nest = (), is_first: torch.Tensor | None = None) -> tuple[Nest, Nest]:
-        return self._joint.unroll(self._pair(inputs)[0], state, is_first)
+        features, state = self._pair.unroll(inputs, state, is_first)
+        return self._joint(features)[0], state
 
 
 @configurable
@@ -110,17 +120,19 @@ class CriticNetwork(EncodedNetwork):
 class CriticRnnNetwork(EncodedNetwork):
     """Action values with memory: `value, state = net((observation, action), state)`.
 
+    The recurrent layers see the observations, the action joins after them, so that judging an action that was not
+    taken leaves no trace in the memory.
+
     Args:
         input_tensor_spec: the pair (observation spec, action spec); discrete actions become one-hot.
         output_tensor_spec: the reward's spec: shape () for a value per step, (R,) for one per reward.
         observation_input_processors: `input_preprocessors` of EncodingNetwork, for the observation.
         observation_preprocessing_combiner: `preprocessing_combiner` of EncodingNetwork, for the observation.
         observation_conv_layer_params: `(filters, kernel, stride[, padding])` per convolution; needed for images.
-        observation_fc_layer_params: sizes of the layers that see only the observation.
+        observation_fc_layer_params: sizes of the layers that see only the observation, before the recurrent ones.
         action_fc_layer_params: sizes of the layers that see only the action.
-        joint_fc_layer_params: sizes of the layers that see both, before the recurrent ones.
+        joint_fc_layer_params: sizes of the layers that see both the memory and the action.
         lstm_hidden_size: size of each recurrent layer; an integer means one layer.
-        critic_fc_layer_params: sizes of the fully connected layers after the recurrent ones.
         activation: of the fully connected layers and convolutions.
         kernel_initializer: of those layers, e.g. @orthogonal; None is orthogonal with gain sqrt(2).
         last_kernel_initializer: of the last layer; None is orthogonal with gain 1.
@@ -136,9 +148,8 @@ class CriticRnnNetwork(EncodedNetwork):
         observation_conv_layer_params: Sequence[tuple[Any, ...]] | None = None,
         observation_fc_layer_params: Sequence[int] | None = None,
         action_fc_layer_params: Sequence[int] | None = None,
-        joint_fc_layer_params: Sequence[int] | None = None,
+        joint_fc_layer_params: Sequence[int] | None = (256,),
         lstm_hidden_size: int | Sequence[int] = 100,
-        critic_fc_layer_params: Sequence[int] | None = None,
         activation: Callable[..., torch.Tensor] = relu,
         kernel_initializer: Callable[..., None] | None = None,
         last_kernel_initializer: Callable[..., None] | None = None,
@@ -146,12 +157,13 @@ class CriticRnnNetwork(EncodedNetwork):
     ) -> None:
         pair = PairEncoding(
             input_tensor_spec,
-            EncodingNetwork(
+            encoding_network_ctor(
                 input_tensor_spec[0],
                 input_preprocessors=observation_input_processors,
                 preprocessing_combiner=observation_preprocessing_combiner,
                 conv_layer_params=observation_conv_layer_params,
-                fc_layer_params=observation_fc_layer_params,
+                pre_fc_layer_params=observation_fc_layer_params,
+                hidden_size=lstm_hidden_size,
                 activation=activation,
                 kernel_initializer=kernel_initializer,
             ),
@@ -162,11 +174,9 @@ class CriticRnnNetwork(EncodedNetwork):
                 kernel_initializer=kernel_initializer,
             ),
         )
-        joint = encoding_network_ctor(
+        joint = EncodingNetwork(
             TensorSpec((pair.output_size,)),
-            pre_fc_layer_params=joint_fc_layer_params,
-            hidden_size=lstm_hidden_size,
-            post_fc_layer_params=critic_fc_layer_params,
+            fc_layer_params=joint_fc_layer_params,
             activation=activation,
             kernel_initializer=kernel_initializer,
         )

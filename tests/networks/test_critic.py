@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from alfish.networks.critic import CriticNetwork, CriticRnnNetwork
+from alfish.networks.network import unroll_network
 from alfish.networks.recurrent import GRUEncodingNetwork
 from alfish.specs import BoundedTensorSpec, TensorSpec
 
@@ -53,12 +54,27 @@ def test_images_and_vector_rewards() -> None:
 def test_critics_with_memory() -> None:
     net = CriticRnnNetwork(
         (OBSERVATION, BOX),
-        joint_fc_layer_params=(6,),
+        observation_fc_layer_params=(6,),
         lstm_hidden_size=5,
-        critic_fc_layer_params=(4,),
+        action_fc_layer_params=(4,),
+        joint_fc_layer_params=(7,),
         encoding_network_ctor=GRUEncodingNetwork,
     )
     assert net.state_spec == (TensorSpec((5,)),)
+    sizes = [tuple(p.shape) for p in net.parameters() if p.dim() == 2]
+    assert sizes == [(6, 3), (15, 6), (15, 5), (4, 2), (7, 9), (1, 7)]
     value, (hidden,) = net((torch.randn(2, 3), torch.randn(2, 2)), (torch.zeros(2, 5),))
     assert value.shape == (2,)
     assert hidden.abs().sum() > 0
+
+
+def test_judging_an_action_leaves_no_trace_in_the_memory() -> None:
+    net = CriticRnnNetwork((OBSERVATION, BOX), lstm_hidden_size=5)
+    zeros = ((torch.zeros(2, 5), torch.zeros(2, 5)),)
+    observation, action = torch.randn(4, 2, 3), torch.randn(4, 2, 2)
+    other = action.clone()
+    other[1] += 1.0
+    values, state = unroll_network(net, (observation, action), zeros)
+    other_values, other_state = unroll_network(net, (observation, other), zeros)
+    assert (values == other_values).all(-1).tolist() == [True, False, True, True]
+    assert all(torch.equal(one, two) for one, two in zip(state[0], other_state[0], strict=True))
