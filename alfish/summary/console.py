@@ -7,13 +7,21 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import Literal, Protocol, TextIO
 
 from alfish.progress import Progress
-from alfish.summary.metrics import EpisodeMetrics
 from alfish.summary.timers import OTHER, Timers
 
 _BAR_LENGTH = 20
+_UNITS = {"env_steps": "steps", "updates": "updates"}
+
+
+class Watched(Protocol):
+    """The metrics of a run."""
+
+    @property
+    def headline(self) -> tuple[str, float | None]:
+        """What people watch, and its value."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +29,11 @@ class Status:
     """What one progress line says."""
 
     fraction: float  # of the budget
-    env_steps: int
-    steps_per_second: float
-    average_return: float | None = None
+    count: int  # of what is done so far
+    per_second: float
+    value: float | None = None  # what people watch
+    name: str = "return"  # of the value
+    unit: str = "steps"  # that are counted
     shares: Mapping[str, float] = field(default_factory=dict)  # of the time, by phase
     seconds_left: float | None = None
 
@@ -31,9 +41,9 @@ class Status:
 def format_status(status: Status, bar: bool = True, width: int | None = None) -> str:
     """The status as one line, at most `width` characters: when they do not fit, the bar goes first."""
     parts = [
-        "return -" if status.average_return is None else f"return {format_number(status.average_return)}",
-        f"{status.env_steps:,} steps",
-        f"{status.steps_per_second:,.0f}/s",
+        f"{status.name} {'-' if status.value is None else format_number(status.value)}",
+        f"{status.count:,} {status.unit}",
+        f"{status.per_second:,.0f}/s",
     ]
     shares = [f"{name} {share:.0%}" for name, share in _ordered(status.shares) if share >= 0.005]
     if shares:
@@ -84,6 +94,7 @@ class Console:
         verbose: False: no messages.
         line_seconds: longest time between two plain lines.
         clock: a monotonic clock.
+        counts: what of the progress is shown.
     """
 
     def __init__(
@@ -93,7 +104,9 @@ class Console:
         verbose: bool = True,
         line_seconds: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
+        counts: Literal["env_steps", "updates"] = "env_steps",
     ) -> None:
+        self._counts = counts
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
         self._show_progress = show_progress
@@ -101,13 +114,13 @@ class Console:
         self._interval = 0.1 if self._is_terminal else line_seconds
         self._clock = clock
         self._live = ""  # the line that is on the terminal now
-        self._began: tuple[float, int, float] | None = None  # clock, env_steps, fraction of this session
+        self._began: tuple[float, int, float] | None = None  # clock, count, fraction of this session
         self._next_time = 0.0
         self._next_fraction = 0.0
 
     def begin(self, progress: Progress) -> None:
         """Rates and the time left are counted from here, which after a resume is not the beginning of the run."""
-        self._began = (self._clock(), progress.env_steps, progress.fraction)
+        self._began = (self._clock(), self._count(progress), progress.fraction)
         self._schedule(progress)
 
     def message(self, text: str) -> None:
@@ -115,7 +128,7 @@ class Console:
         if self._verbose:
             self._write(f"{self._clear()}{text}\n{self._live}")
 
-    def update(self, progress: Progress, metrics: EpisodeMetrics, timers: Timers) -> None:
+    def update(self, progress: Progress, metrics: Watched, timers: Timers) -> None:
         """Called every iteration; shows the progress when it is time to."""
         if not self._show_progress:
             return
@@ -126,15 +139,19 @@ class Console:
             self.show(self.status(progress, metrics, timers))
             self._schedule(progress)
 
-    def status(self, progress: Progress, metrics: EpisodeMetrics, timers: Timers) -> Status:
-        began, first_step, first_fraction = self._began or (self._clock(), progress.env_steps, progress.fraction)
+    def status(self, progress: Progress, metrics: Watched, timers: Timers) -> Status:
+        count = self._count(progress)
+        began, first_count, first_fraction = self._began or (self._clock(), count, progress.fraction)
         elapsed = self._clock() - began
         done = progress.fraction - first_fraction
+        name, value = metrics.headline
         return Status(
             fraction=progress.fraction,
-            env_steps=progress.env_steps,
-            steps_per_second=(progress.env_steps - first_step) / elapsed if elapsed > 0 else 0.0,
-            average_return=metrics.average_return,
+            count=count,
+            per_second=(count - first_count) / elapsed if elapsed > 0 else 0.0,
+            value=value,
+            name=name,
+            unit=_UNITS[self._counts],
             shares=timers.shares(),
             seconds_left=elapsed * max(0.0, 1 - progress.fraction) / done if done > 0 else None,
         )
@@ -153,6 +170,9 @@ class Console:
         if self._live:
             self._write("\n")
             self._live = ""
+
+    def _count(self, progress: Progress) -> int:
+        return progress.env_steps if self._counts == "env_steps" else progress.updates
 
     def _schedule(self, progress: Progress) -> None:
         self._next_time = self._clock() + self._interval

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from alfish.summary.writer import Moment
 
 _MOMENT = ("iterations", "env_steps", "seconds")
+_UPDATE = ("updates", *_MOMENT)
 
 
 class CsvWriter:
@@ -24,20 +25,30 @@ class CsvWriter:
 
     Args:
         path: of the table; an existing one is continued.
+        of_updates: a row for each moment that is an update, with its number in front, and none for the others. False:
+            the other way round.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], of_updates: bool = False) -> None:
         self._path = Path(path)
-        self._columns: list[str] = list(_MOMENT)
+        self._of_updates = of_updates
+        self._columns = list(_UPDATE if of_updates else _MOMENT)
         self._num_rows = 0
         if self._path.exists():
             self._recover()
 
     def scalars(self, moment: Moment, values: Mapping[str, float]) -> None:
+        if (moment.update is not None) != self._of_updates:
+            return
         new = [name for name in values if name not in self._columns]
         if new or not self._path.exists():
             self._rewrite(self._columns + new, self._rows())
-        row = {"iterations": moment.iterations, "env_steps": moment.env_steps, "seconds": round(moment.seconds, 3)}
+        row = {
+            "updates": moment.update,
+            "iterations": moment.iterations,
+            "env_steps": moment.env_steps,
+            "seconds": round(moment.seconds, 3),
+        }
         line = _lines([[str({**row, **values}.get(column, "")) for column in self._columns]])
         with self._path.open("a", newline="") as file:
             file.write(line)
@@ -72,7 +83,7 @@ class CsvWriter:
         if lines != text:
             _replace(self._path, lines)
         table = list(csv.reader(io.StringIO(lines)))
-        self._columns = table[0] if table else list(_MOMENT)
+        self._columns = table[0] if table else self._columns
         self._num_rows = max(0, len(table) - 1)
 
     def _rows(self) -> list[list[str]]:

@@ -32,8 +32,8 @@ _METRICS = "Metrics/"
 class TensorBoardWriter:
     """Writes `events.out.tfevents.*` into a directory.
 
-    Tags are written against iterations; those below `Metrics/` also against environment steps and seconds of
-    training, below `Metrics_vs_EnvironmentSteps/` and `Metrics_vs_WallTime/`.
+    Tags are written against iterations, or against updates where the moment is one; those below `Metrics/` also
+    against environment steps and seconds of training, below `Metrics_vs_EnvironmentSteps/` and `Metrics_vs_WallTime/`.
 
     Args:
         directory: made when it does not exist. The file is made with the first event.
@@ -58,7 +58,7 @@ class TensorBoardWriter:
         self._file: FileIO | None = None
 
     def scalars(self, moment: Moment, values: Mapping[str, float]) -> None:
-        self._add_scalars(moment.iterations, values)
+        self._add_scalars(moment.step, values)
         metrics = {tag.removeprefix(_METRICS): v for tag, v in values.items() if tag.startswith(_METRICS)}
         if metrics:
             for axis, step in (("EnvironmentSteps", moment.env_steps), ("WallTime", int(moment.seconds))):
@@ -75,7 +75,7 @@ class TensorBoardWriter:
         self._add(moment.iterations, [Summary.Value(tag=tag, tensor=content, metadata=metadata)])
 
     def histogram(self, moment: Moment, tag: str, values: npt.NDArray[np.float64]) -> None:
-        self._add(moment.iterations, [Summary.Value(tag=tag, histo=_histogram(values))])
+        self._add(moment.step, [Summary.Value(tag=tag, histo=_histogram(values))])
 
     def poll(self) -> None:
         if self._queue and (len(self._queue) >= self._max_queue or self._clock() >= self._flush_at):

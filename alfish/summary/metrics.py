@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from alfish import nest
+from alfish.summary.reward_reduction import RewardReduction
 from alfish.types import StepType, TimeStep
 
 Array = npt.NDArray[np.float64]
@@ -25,17 +26,25 @@ class EpisodeMetrics:
 
     Args:
         batch_size: number of environments, B.
-        reward_shape: `()`, or `(R,)` for vector rewards, whose returns are reported one by one.
+        reward_shape: `()`, or `(R,)` for vector rewards, whose returns are reported one by one, too.
         window: number of latest episodes to average over.
+        reduction: makes one number of the return of an episode with vector rewards; None: their sum.
     """
 
-    def __init__(self, batch_size: int, reward_shape: Sequence[int] = (), window: int = 10) -> None:
+    def __init__(
+        self,
+        batch_size: int,
+        reward_shape: Sequence[int] = (),
+        window: int = 10,
+        reduction: RewardReduction | None = None,
+    ) -> None:
         self.env_steps = 0
         self.episodes = 0
         self._batch_size = batch_size
-        self._return_names = ["AverageReturn"]
+        self._return_names = [_RETURN]
         if reward_shape:
-            self._return_names = [f"AverageReturn/{i}" for i in range(int(np.prod(reward_shape)))]
+            self._return_names = [f"{_RETURN}/{i}" for i in range(int(np.prod(reward_shape)))]
+        self._reduction = reduction or RewardReduction(None, reward_shape)
         self._window = window
         self._windows: dict[str, deque[float]] = {}
         # Sums of the episode under way, by column; see `_columns`.
@@ -61,12 +70,19 @@ class EpisodeMetrics:
             self._open[name][stretches.finished[stretches.last]] = -np.inf if combine is np.maximum else 0.0
             finished[name] = totals[stretches.ended]
         if len(stretches.ended):
+            if _RETURN not in finished:
+                finished[_RETURN] = self._reduction(np.stack([finished[name] for name in self._return_names], -1))
             self._remember(finished)
 
     @property
     def average_return(self) -> float | None:
-        """Mean return of the latest episodes, or of their first component; None before the first episode ended."""
-        return self.results().get(self._return_names[0])
+        """Mean return of the latest episodes; None before the first episode ended."""
+        return self.results().get(_RETURN)
+
+    @property
+    def headline(self) -> tuple[str, float | None]:
+        """What people watch, and its value."""
+        return "return", self.average_return
 
     def latest(self, name: str) -> list[float]:
         """The values of the latest episodes behind an average, oldest first."""
@@ -125,6 +141,7 @@ class EpisodeMetrics:
             self._windows.setdefault(name, deque(maxlen=self._window)).extend(totals.tolist())
 
 
+_RETURN = "AverageReturn"
 # Marks the column that counts the valid values of another one.
 _COUNT = "#count"
 

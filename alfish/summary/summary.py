@@ -43,8 +43,8 @@ class Summary:
         self._clock = clock
         self._started = clock()
         self._scope = ""
-        self._scalars: dict[str, list[float | torch.Tensor]] = {}
-        self._histograms: dict[str, torch.Tensor] = {}
+        self._collected = _Collected()
+        self._updates: list[tuple[Moment, _Collected]] = []
 
     @classmethod
     def disabled(cls) -> Summary:
@@ -67,12 +67,26 @@ class Summary:
         begins with `/` ignores the scope.
         """
         if self.enabled:
-            self._scalars.setdefault(self._tag(name), []).append(_reduced(value))
+            self._collected.scalars.setdefault(self._tag(name), []).append(_reduced(value))
 
     def histogram(self, name: str, values: torch.Tensor | None) -> None:
         """The distribution of the values of a tensor; None, such as a missing gradient, is left out."""
         if self.enabled and values is not None:
-            self._histograms[self._tag(name)] = values.detach().clone()
+            self._collected.histograms[self._tag(name)] = values.detach().clone()
+
+    @contextmanager
+    def of_update(self) -> Iterator[None]:
+        """What is given inside the block belongs to the newest update alone, and is written against its number."""
+        progress, around = self._progress, self._collected
+        self._collected = _Collected()
+        try:
+            yield
+        finally:
+            if self._collected.scalars or self._collected.histograms:
+                # An iteration counts when it is over, and this one is under way.
+                moment = Moment(progress.iterations + 1, progress.env_steps, self.seconds, progress.updates)
+                self._updates.append((moment, self._collected))
+            self._collected = around
 
     def text(self, name: str, text: str) -> None:
         """Written at once, enabled or not."""
@@ -80,17 +94,15 @@ class Summary:
             writer.text(self._moment(), self._tag(name), text)
 
     def write(self, metrics: Mapping[str, float] | None = None) -> dict[str, float]:
-        """Writes what was collected since the last time, with `metrics` below `Metrics/`; returns the scalars."""
-        moment = self._moment()
-        scalars = {tag: fmean(map(float, values)) for tag, values in self._scalars.items()}
-        scalars |= {f"Metrics/{name}": float(value) for name, value in (metrics or {}).items()}
-        for writer in self._writers:
-            if scalars:
-                writer.scalars(moment, scalars)
-            for tag, tensor in self._histograms.items():
-                writer.histogram(moment, tag, tensor.double().cpu().numpy())
-        self._scalars.clear()
-        self._histograms.clear()
+        """Writes what was collected since the last time, with `metrics` below `Metrics/`.
+
+        Returns the scalars, without those that belong to a single update.
+        """
+        for moment, collected in self._updates:
+            self._write(moment, collected.means(), collected)
+        collected, self._collected, self._updates = self._collected, _Collected(), []
+        scalars = collected.means() | {f"Metrics/{name}": float(value) for name, value in (metrics or {}).items()}
+        self._write(self._moment(), scalars, collected)
         return scalars
 
     def poll(self) -> None:
@@ -116,6 +128,13 @@ class Summary:
         for writer, its_state in zip(self._writers, state["writers"], strict=False):
             writer.load_state_dict(its_state)
 
+    def _write(self, moment: Moment, scalars: dict[str, float], collected: _Collected) -> None:
+        for writer in self._writers:
+            if scalars:
+                writer.scalars(moment, scalars)
+            for tag, tensor in collected.histograms.items():
+                writer.histogram(moment, tag, tensor.double().cpu().numpy())
+
     @contextmanager
     def _inside(self, name: str) -> Iterator[None]:
         outer = self._scope
@@ -130,6 +149,17 @@ class Summary:
 
     def _moment(self) -> Moment:
         return Moment(self._progress.iterations, self._progress.env_steps, self.seconds)
+
+
+class _Collected:
+    """What was given since the last write."""
+
+    def __init__(self) -> None:
+        self.scalars: dict[str, list[float | torch.Tensor]] = {}
+        self.histograms: dict[str, torch.Tensor] = {}
+
+    def means(self) -> dict[str, float]:
+        return {tag: fmean(map(float, values)) for tag, values in self.scalars.items()}
 
 
 def _reduced(value: Value) -> float | torch.Tensor:

@@ -21,6 +21,12 @@ class Moment:
     iterations: int
     env_steps: int
     seconds: float  # of training so far, over all its sessions
+    update: int | None = None  # for what one update says about itself: its number, from 1
+
+    @property
+    def step(self) -> int:
+        """What TensorBoard shows on the horizontal axis: the update, else the iteration."""
+        return self.iterations if self.update is None else self.update
 
 
 class Writer(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,39 @@ from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.progress import Progress
 from alfish.summary.csv_file import CsvWriter
 from alfish.summary.event_file import TensorBoardWriter
+from alfish.summary.logger import GuardedLogger, LoggerWriter
 from alfish.summary.summary import Summary
 from alfish.summary.writer import ResilientWriter
 from alfish.training.budget import Budget, Milestones
 
 
-def make_summary(events: Path, table: Path, progress: Progress, config: TrainerConfig) -> Summary:
-    """A summary that goes to TensorBoard and to a table; neither can stop the run."""
+def make_summary(
+    events: Path,
+    table: Path,
+    progress: Progress,
+    config: TrainerConfig,
+    loggers: Sequence[GuardedLogger] = (),
+    prefix: str = "",
+) -> Summary:
+    """A summary that goes to TensorBoard, to a table, and to loggers; none of them can stop the run.
+
+    Args:
+        events: the folder of the event file.
+        table: the table of iterations; that of updates, if there are any, is beside it.
+        progress: of the run.
+        config: the options of the run.
+        loggers: opened ones.
+        prefix: of all that goes to them.
+    """
+    updates = table.with_name("updates.csv")
     return Summary(
         [
             ResilientWriter(
                 lambda: TensorBoardWriter(events, config.summaries_flush_secs, config.summary_max_queue), str(events)
             ),
             ResilientWriter(lambda: CsvWriter(table), str(table)),
+            ResilientWriter(lambda: CsvWriter(updates, of_updates=True), str(updates)),
+            *(LoggerWriter(logger, prefix) for logger in loggers),
         ],
         progress,
     )

@@ -13,9 +13,9 @@ from alfish.types import StepType, TimeStep
 
 STATUS = Status(
     fraction=0.43,
-    env_steps=43008,
-    steps_per_second=8650.4,
-    average_return=312.44,
+    count=43008,
+    per_second=8650.4,
+    value=312.44,
     shares={"other": 0.02, "act": 0.221, "env": 0.309, "learn": 0.45, "eval": 0.001},
     seconds_left=66.6,
 )
@@ -28,9 +28,9 @@ def test_the_line_by_hand():
 
 
 def test_what_is_not_known_yet_is_left_out():
-    status = Status(fraction=0.0, env_steps=0, steps_per_second=0.0)
+    status = Status(fraction=0.0, count=0, per_second=0.0)
     assert format_status(status) == "  0% [....................]  return -  0 steps  0/s"
-    done = Status(fraction=1.0004, env_steps=10, steps_per_second=1.0, average_return=-1.0, seconds_left=0.0)
+    done = Status(fraction=1.0004, count=10, per_second=1.0, value=-1.0, seconds_left=0.0)
     assert format_status(done) == "100% [####################]  return -1  10 steps  1/s  0:00 left"
 
 
@@ -130,3 +130,15 @@ def test_a_closed_stream_does_not_stop_the_run():
     run.go(10.0, 0.5)
     run.console.message("hello")
     assert not run.console._show_progress  # it gave up writing, rather than failing at every update
+
+
+class Losses:
+    headline = ("loss", 0.25)
+
+
+def test_a_run_without_environments_is_told_in_updates():
+    stream = io.StringIO()
+    console = Console(stream, clock=lambda: 0.0, counts="updates")
+    progress = Progress(updates=40, env_steps=7, fraction=0.5)
+    console.show(console.status(progress, Losses(), Timers(lambda: 0.0)))
+    assert stream.getvalue() == " 50%  loss 0.25  40 updates  0/s\n"

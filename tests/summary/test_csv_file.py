@@ -57,3 +57,12 @@ def test_a_resumed_run_cuts_what_came_after_its_checkpoint(tmp_path):
         "3,30,1.0,2.0,",
     ]
     assert resumed.state_dict() == {"num_rows": 3}
+
+
+def test_updates_have_a_table_of_their_own(tmp_path):
+    iterations, updates = CsvWriter(tmp_path / "i.csv"), CsvWriter(tmp_path / "u.csv", of_updates=True)
+    for writer in (iterations, updates):
+        writer.scalars(Moment(1, 10, 0.5), {"return": 2.0})
+        writer.scalars(Moment(2, 10, 0.5, update=7), {"loss": 1.0})
+    assert (tmp_path / "i.csv").read_text() == "iterations,env_steps,seconds,return\n1,10,0.5,2.0\n"
+    assert (tmp_path / "u.csv").read_text() == "updates,iterations,env_steps,seconds,loss\n7,2,10,0.5,1.0\n"

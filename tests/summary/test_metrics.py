@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from alfish import nest
 from alfish.summary.metrics import EpisodeMetrics
+from alfish.summary.reward_reduction import RewardReduction
 from alfish.types import StepType, TimeStep
 
 F, M, L = StepType.FIRST, StepType.MID, StepType.LAST
@@ -77,8 +78,14 @@ def test_vector_returns_one_by_one():
     results = metrics.results()
     assert results["AverageReturn/0"] == 3.0
     assert results["AverageReturn/1"] == -3.0
-    assert "AverageReturn" not in results
-    assert metrics.average_return == 3.0
+    assert results["AverageReturn"] == metrics.average_return == 0.0  # their sum
+
+
+def test_vector_returns_are_reduced_episode_by_episode():
+    metrics = EpisodeMetrics(1, reward_shape=(2,), reduction=RewardReduction("max", (2,)))
+    metrics.observe(steps([[F], [M], [L], [F], [L]], [[[9, 9]], [[1, 5]], [[4, -5]], [[9, 9]], [[0, 7]]]))
+    assert metrics.latest("AverageReturn") == [5.0, 7.0]  # of the sums (5, 0) and (0, 7), not of single steps
+    assert metrics.average_return == 6.0
 
 
 def test_environment_info_is_summed_averaged_or_its_maximum_taken():

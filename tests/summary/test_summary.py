@@ -79,6 +79,32 @@ def test_several_mini_batches_are_averaged_and_a_write_starts_anew(recorder):
     assert [call[0] for call in recorder.calls] == ["scalars", "scalars"]
 
 
+def test_what_belongs_to_one_update_is_written_against_its_number(recorder):
+    progress = Progress(iterations=4, env_steps=32)
+    summary = Summary([recorder], progress, clock=lambda: 5.0)
+    summary.enabled = True
+    summary.scalar("epsilon", 0.1)
+    for progress.updates in (8, 9):
+        with summary.of_update(), summary.scope("Loss"):
+            summary.scalar("loss", float(progress.updates))
+            summary.histogram("gradient", torch.ones(1))
+    summary.scalar("epsilon", 0.3)
+    with summary.of_update():
+        pass  # nothing was said
+    progress.iterations = 5
+    assert recorder.calls == []
+    assert summary.write({"Steps": 32}) == {"epsilon": pytest.approx(0.2), "Metrics/Steps": 32.0}
+    assert [(call[0], call[1]) for call in recorder.calls] == [
+        ("scalars", Moment(5, 32, 0.0, update=8)),
+        ("histogram", Moment(5, 32, 0.0, update=8)),
+        ("scalars", Moment(5, 32, 0.0, update=9)),
+        ("histogram", Moment(5, 32, 0.0, update=9)),
+        ("scalars", Moment(5, 32, 0.0)),
+    ]
+    assert recorder.calls[0][2] == {"Loss/loss": 8.0}
+    assert summary.write() == {}
+
+
 def test_while_disabled_nothing_is_computed(recorder):
     summary = Summary([recorder], Progress())
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.progress import Progress
+from alfish.summary.writer import Moment
 from alfish.training.budget import Budget
 from alfish.training.run_summary import SummarySchedule
-from tests.training.tiny import ENDLESS, bind, column, events, steps, train
+from tests.training.tiny import ENDLESS, EVERY_ITERATION, bind, column, events, rows, steps, train
 
 TRAIN = "run/progress.csv"
 
@@ -92,7 +95,74 @@ def test_gradients_and_parameters_are_summarized_when_asked_for():
     assert plain["histograms"] == set()
     assert {name.partition("/")[0] for name in full["histograms"]} == {"Parameters", "Gradients"}
     assert len(full["histograms"]) == 2 * 8
-    assert full["scalars"] == plain["scalars"]
+    assert full["scalars"] - plain["scalars"] == {f"{name}/norm" for name in full["histograms"]}
+
+
+def test_losses_of_every_update_when_asked_for():
+    bind()
+    options = {"num_updates_per_train_iter": 3, "summary_interval": 2, "summarize_first_interval": False}
+    train(num_iterations=4, update_counter_every_mini_batch=True, **options)
+    assert steps("run/train", "Loss/loss") == [4, 5, 6, 10, 11, 12]
+    assert steps("run/train", "Optimizer/Adam/gradient_norm") == [4, 5, 6, 10, 11, 12]
+    assert steps("run/train") == column(TRAIN) == [2, 4]  # metrics still belong to iterations
+    assert "Loss/loss" not in rows(TRAIN)[0]
+    table = "run/updates.csv"
+    assert (column(table, "updates"), column(table)) == ([4, 5, 6, 10, 11, 12], [2, 2, 2, 4, 4, 4])
+    shown = [event.value for event in events("run/train").Scalars("Loss/loss")]
+    assert column(table, "Loss/loss") == pytest.approx(shown)
+
+
+def test_no_update_is_shown_twice_after_a_resume():
+    bind()
+    options = {"summary_interval": 1, "num_checkpoints": 2, "update_counter_every_mini_batch": True}
+    trainer = train(num_iterations=8, **options)
+    trainer.folder.checkpoints.remove(trainer.folder.checkpoints.at(8))
+    train(num_iterations=8, **options)
+    assert steps("run/train", "Loss/loss") == column("run/updates.csv", "updates") == [*range(1, 9)]
+
+
+def test_the_mean_over_updates_is_what_an_iteration_shows():
+    bind()
+    options = {"num_updates_per_train_iter": 3, "summary_interval": 1, "num_iterations": 2}
+    train("each", update_counter_every_mini_batch=True, **options)
+    train("mean", **options)
+    losses = column("each/updates.csv", "Loss/loss")
+    assert column("mean/progress.csv", "Loss/loss") == pytest.approx([sum(losses[:3]) / 3, sum(losses[3:]) / 3])
+    assert not Path("mean/updates.csv").exists()
+
+
+class Recording:
+    """A logger that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[Moment, dict[str, float]]] = []
+        self.folder = Path()
+        self.num_closed = 0
+
+    def open(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, moment: Moment, values: dict[str, float]) -> None:
+        assert not self.num_closed
+        self.lines.append((moment, dict(values)))
+
+    def close(self) -> None:
+        self.num_closed += 1
+
+
+def test_loggers_get_the_numbers_of_training_and_evaluation():
+    bind()
+    logger = Recording()
+    train(num_iterations=2, summary_interval=1, loggers=[logger], **EVERY_ITERATION)
+    assert (logger.folder, logger.num_closed) == (Path("run"), 1)
+    training = [line for line in logger.lines if "Loss/loss" in line[1]]
+    evaluations = [line for line in logger.lines if "eval/Metrics/AverageReturn" in line[1]]
+    assert len(training) + len(evaluations) == len(logger.lines)
+    assert [moment.env_steps for moment, _ in training] == column(TRAIN, "env_steps")
+    assert [values["Loss/loss"] for _, values in training] == column(TRAIN, "Loss/loss")
+    scores = [values["eval/Metrics/Score"] for _, values in evaluations]
+    assert scores == column("run/eval/progress.csv", "Metrics/Score")
+    assert all(tag.startswith("eval/") for _, values in evaluations for tag in values)
 
 
 def test_iterations_that_do_not_write_do_not_collect():
