@@ -146,6 +146,12 @@ def index(nest: Nest, key: Any) -> Nest:
     return map(lambda leaf: leaf[key], nest)
 
 
+def split(nest: Nest, sizes: Sequence[int], dim: int) -> list[Nest]:
+    """Views of consecutive pieces, the inverse of `concat`."""
+    columns = [leaf.split(sizes, dim) for leaf in leaves(nest)]
+    return [unflatten(nest, [column[piece] for column in columns]) for piece in range(len(sizes))]
+
+
 def flatten_time(nest: Nest) -> Nest:
     """`[T, B, ...]` leaves as `[T * B, ...]`."""
     return map(lambda leaf: leaf.flatten(0, 1), nest)

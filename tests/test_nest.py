@@ -83,6 +83,15 @@ def test_stack_concat_and_index() -> None:
     assert nest.index(stacked, 1)["a"].tolist() == [10]
 
 
+def test_split_is_the_inverse_of_concat_and_copies_nothing() -> None:
+    whole = {"a": torch.arange(10).reshape(2, 5), "b": (torch.arange(5).reshape(1, 5), ())}
+    pieces = nest.split(whole, [2, 3], dim=1)
+    assert [piece["b"][0].tolist() for piece in pieces] == [[[0, 1]], [[2, 3, 4]]]
+    assert torch.equal(nest.concat(pieces, dim=1)["a"], whole["a"])
+    assert pieces[0]["a"].data_ptr() == whole["a"].data_ptr()
+    assert nest.split((), [2, 3], dim=0) == [(), ()], "what is absent is absent in every piece"
+
+
 def test_flatten_time_and_back() -> None:
     leaf = torch.arange(24).reshape(2, 3, 4)
     flat = nest.flatten_time({"x": leaf})

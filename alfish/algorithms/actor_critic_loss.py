@@ -85,22 +85,32 @@ class ActorCriticLoss:
             advantage = (advantage if weights is None else advantage * weights.to(advantage)).sum(-1)
         return advantage, target
 
-    def __call__(self, info: ActorCriticInfo, progress: Progress) -> LossInfo:
-        """The loss `[T, B]` and its parts."""
+    def __call__(self, info: ActorCriticInfo, progress: Progress, diagnose: bool = True) -> LossInfo:
+        """The loss `[T, B]` and its parts; with `diagnose` also what is only looked at."""
         log_prob = info.action_distribution.log_prob(info.action)
-        entropy = info.action_distribution.entropy()
         policy_loss, extra = self._policy_loss(info, log_prob, self._shaped_advantage(info), progress)
         value_loss = self._value_loss(info)
         if value_loss.dim() == 3:
             value_loss = value_loss.sum(-1)
-        loss = policy_loss + self._td_loss_weight * value_loss - self._entropy_weight(progress) * entropy
-        extra = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, **extra}
+        loss = policy_loss + self._td_loss_weight * value_loss
+        extra = {"policy_loss": policy_loss, "value_loss": value_loss, **extra}
+        entropy_weight = self._entropy_weight(progress)
+        if entropy_weight:
+            extra["entropy"] = entropy = info.action_distribution.entropy()
+            loss = loss - entropy_weight * entropy
+        if diagnose:
+            with torch.no_grad():
+                extra |= self._diagnosis(info, log_prob, progress)
         return LossInfo(loss=loss, extra=extra)
 
     def _policy_loss(
         self, info: ActorCriticInfo, log_prob: torch.Tensor, advantage: torch.Tensor, progress: Progress
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         return policy_gradient_loss(log_prob, advantage), {}
+
+    def _diagnosis(self, info: ActorCriticInfo, log_prob: torch.Tensor, progress: Progress) -> dict[str, torch.Tensor]:
+        """For the summaries: computed when they are written, and without gradient."""
+        return {"entropy": info.action_distribution.entropy()}
 
     def _value_loss(self, info: ActorCriticInfo) -> torch.Tensor:
         return (info.target - info.value).square()

@@ -12,9 +12,10 @@ from torch import nn
 from alfish import nest, specs
 from alfish.algorithms.on_policy import counts
 from alfish.algorithms.target_update import TargetUpdater
-from alfish.algorithms.td_loss import Correction, TDLoss, as_sequence
+from alfish.algorithms.td_loss import Correction, TDLoss, as_sequence, mean_of_trained
 from alfish.errors import ConfigError
 from alfish.networks.ensemble import Ensemble
+from alfish.networks.full_precision import full_precision
 from alfish.networks.network import Network
 from alfish.specs import TensorSpec
 from alfish.summary.summary import Summary
@@ -61,6 +62,7 @@ class Critics(nn.Module):
         super().__init__()
         self.online = Ensemble(make, number)
         self.target = deepcopy(self.online)
+        self._online_parameters = list(self.online.parameters())
         self.state_spec = self.online.state_spec
         self._updater = TargetUpdater(self.online, self.target, tau, period)
         self._loss = loss
@@ -69,7 +71,10 @@ class Critics(nn.Module):
 
     def total(self, values: torch.Tensor) -> torch.Tensor:
         """What is maximised: the weighted sum over the rewards."""
-        return values @ self.weights if self._is_vector else values
+        if not self._is_vector:
+            return values
+        with full_precision(values):
+            return values @ self.weights
 
     def spread(self, total: torch.Tensor) -> torch.Tensor:
         """A bonus as part of every reward such that `total` counts it once."""
@@ -93,11 +98,14 @@ class Critics(nn.Module):
     @contextmanager
     def frozen(self) -> Iterator[Ensemble]:
         """The critics, for a loss of the actor: gradients flow through them, and none is computed for them."""
-        self.online.requires_grad_(False)
+        trained = [parameter for parameter in self._online_parameters if parameter.requires_grad]
+        for parameter in trained:
+            parameter.requires_grad_(False)
         try:
             yield self.online
         finally:
-            self.online.requires_grad_(True)
+            for parameter in trained:
+                parameter.requires_grad_(True)
 
     def loss(
         self,
@@ -122,7 +130,7 @@ class Critics(nn.Module):
         valid = counts(time_step)[:-1]
         trained = valid[: len(rows)]
         with torch.no_grad():
-            priority = ((rows * trained).sum(0) / trained.sum(0).clamp(min=1)).sqrt()
+            priority = mean_of_trained(rows, trained).sqrt()
         return CriticLoss(as_sequence(rows, valid), priority, value, target)
 
     @property

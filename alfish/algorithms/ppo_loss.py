@@ -66,11 +66,17 @@ class PPOLoss(ActorCriticLoss):
     def _policy_loss(
         self, info: ActorCriticInfo, log_prob: torch.Tensor, advantage: torch.Tensor, progress: Progress
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        clip = self._ratio_clipping(progress)
-        loss = ppo_clipped_loss(log_prob, info.old_log_prob, advantage, clip)
-        return loss, {
-            "approximate_kl": approximate_kl(log_prob, info.old_log_prob, info.valid),
-            "clip_fraction": clip_fraction(log_prob, info.old_log_prob, clip, info.valid),
+        loss = ppo_clipped_loss(log_prob, info.old_log_prob, advantage, self._ratio_clipping(progress))
+        if self.target_kl is None:
+            return loss, {}
+        return loss, {"approximate_kl": approximate_kl(log_prob, info.old_log_prob, info.valid)}
+
+    def _diagnosis(self, info: ActorCriticInfo, log_prob: torch.Tensor, progress: Progress) -> dict[str, torch.Tensor]:
+        ratio = log_prob, info.old_log_prob
+        return {
+            **super()._diagnosis(info, log_prob, progress),
+            "approximate_kl": approximate_kl(*ratio, info.valid),
+            "clip_fraction": clip_fraction(*ratio, self._ratio_clipping(progress), info.valid),
         }
 
     def _value_loss(self, info: ActorCriticInfo) -> torch.Tensor:

@@ -83,7 +83,9 @@ class TDLoss:
 
     def _return(self, rows: list[torch.Tensor]) -> torch.Tensor:
         rewards, values, discounts, step_types = rows
-        return lambda_return(rewards, values, discounts, step_types, self._lambda)
+        # Of a single reward all lambda-returns are the same; the one-step return takes a third of the operations.
+        lambda_ = self._lambda if len(values) > 2 else 0.0
+        return lambda_return(rewards, values, discounts, step_types, lambda_)
 
     def __call__(self, value: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """The loss of every element, with gradient to `value`. The mean or the sum is left to the caller."""
@@ -144,6 +146,18 @@ class RetraceTDLoss(TDLoss):
             time_step.step_type,
             self._lambda,
         )
+
+
+def mean_of_trained(rows: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
+    """The mean `[B]` over the steps that count, of `[T, B]` values; 0 where none does.
+
+    Args:
+        rows: the values.
+        trained: 1 for steps that count, else 0.
+    """
+    if len(rows) == 1:
+        return (rows * trained)[0]
+    return (rows * trained).sum(0) / trained.sum(0).clamp(min=1)
 
 
 def refuse_correction(loss: TDLoss, algorithm: str) -> None:

@@ -53,10 +53,15 @@ def normalize_advantages(
 
     The standard deviation is that of the population, so that a single step gives 0 rather than NaN.
     """
-    mean = masked_mean(advantage, mask)
-    deviation = masked_mean((advantage - mean).square(), mask).sqrt()
-    normalized = (advantage - mean) / (deviation + epsilon)
-    return normalized if mask is None else torch.where(mask.bool(), normalized, 0.0)
+    if mask is None:
+        mask = torch.ones_like(advantage)
+    counts = mask.bool()
+    # Not a product with the mask: what does not count may be NaN.
+    number = counts.sum().clamp(min=1)
+    mean = torch.where(counts, advantage, 0.0).sum() / number
+    centered = torch.where(counts, advantage - mean, 0.0)
+    deviation = torch.linalg.vector_norm(centered) / number.sqrt()
+    return centered / (deviation + epsilon)
 
 
 @torch.no_grad()

@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 from alfish import nest
 from alfish.errors import ConfigError
+from alfish.networks.full_precision import full_precision
 from alfish.specs import BoundedTensorSpec
 from alfish.types import Nest, record
 
@@ -232,7 +233,8 @@ class SquashedNormal(Distribution):
     def entropy(self) -> torch.Tensor:
         """By quadrature: differentiable, without noise, exact to 1e-3 per element for a std up to 8."""
         u = self.mean.unsqueeze(-1) + self.std.unsqueeze(-1) * _beside(_NODES, self.mean)
-        log_slope = _log_tanh_slope(u) @ _beside(_WEIGHTS, self.mean) + self._log_scale()
+        with full_precision(u):
+            log_slope = _log_tanh_slope(u) @ _beside(_WEIGHTS, self.mean) + self._log_scale()
         return self._sum(self.std.log() + (0.5 + _HALF_LOG_2PI) + log_slope)
 
     def kl(self, other: Self) -> torch.Tensor:

@@ -43,17 +43,32 @@ class Ensemble(Network):
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[Nest, Nest]:
         if self._is_batched:
-            return self.copies[0](nest.map(lambda leaf: leaf.expand(self.number, *leaf.shape), inputs))
-        return self._one_by_one(lambda copy, its_state: copy(inputs, its_state), state)
+            return self._together(inputs, self.number)
+        return self._one_by_one(lambda copy, its_state: copy(inputs, its_state), state, self.number)
 
-    def unroll(self, inputs: Nest, state: Nest = (), is_first: torch.Tensor | None = None) -> tuple[Nest, Nest]:
+    def unroll(
+        self, inputs: Nest, state: Nest = (), is_first: torch.Tensor | None = None, number: int | None = None
+    ) -> tuple[Nest, Nest]:
+        """See `unroll_network`.
+
+        Args:
+            inputs: `[T, B, ...]` leaves.
+            state: `[B, number, ...]`, before the first step.
+            is_first: bool `[T, B]`; None when no episode starts inside.
+            number: only the first so many copies; None: all.
+        """
+        number = self.number if number is None else number
         if self._is_batched:
-            return self(inputs)
-        return self._one_by_one(lambda copy, its_state: copy.unroll(inputs, its_state, is_first), state)
+            return self._together(inputs, number)
+        return self._one_by_one(lambda copy, its_state: copy.unroll(inputs, its_state, is_first), state, number)
 
-    def _one_by_one(self, call: Callable[..., tuple[Nest, Nest]], state: Nest) -> tuple[Nest, Nest]:
-        states = [nest.map(lambda leaf, row=row: leaf[:, row], state) for row in range(self.number)]
-        answers = [call(copy, its_state) for copy, its_state in zip(self.copies, states, strict=True)]
+    def _together(self, inputs: Nest, number: int) -> tuple[Nest, Nest]:
+        answer: tuple[Nest, Nest] = self.copies[0](nest.map(lambda leaf: leaf.expand(number, *leaf.shape), inputs))
+        return answer
+
+    def _one_by_one(self, call: Callable[..., tuple[Nest, Nest]], state: Nest, number: int) -> tuple[Nest, Nest]:
+        states = [nest.map(lambda leaf, row=row: leaf[:, row], state) for row in range(number)]
+        answers = [call(copy, its_state) for copy, its_state in zip(self.copies[:number], states, strict=True)]
         outputs, new_states = zip(*answers, strict=True)
         return nest.stack(outputs), nest.stack(new_states, dim=1)
 

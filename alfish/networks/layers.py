@@ -34,7 +34,13 @@ Linear = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def batched_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-    """N linear layers at once: `[N, ..., in]` to `[N, ..., out]`, weights `[N, out, in]`, biases `[N, out]`."""
+    """N linear layers at once: `[N, ..., in]` to `[N, ..., out]`, weights `[N, out, in]`, biases `[N, out]`.
+
+    There may be more weights than N; then the first ones count.
+    """
+    number = x.size(0)
+    if weight.size(0) > number:
+        weight, bias = weight[:number], bias[:number]
     y = torch.baddbmm(bias.unsqueeze(1), x.flatten(1, -2), weight.transpose(1, 2))
     return y if x.dim() == 3 else y.reshape(*x.shape[:-1], -1)
 
@@ -69,8 +75,25 @@ class DenseStack(nn.Module):
         self.output_size = input_size
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        # Flattened once for all layers: otherwise each would do so for itself, and undo it, forward and backward.
+        first = 0 if self.linear is F.linear else 1  # in an ensemble the copies are in front
+        if x.dim() <= first + 2 or not self._steps:
+            return self._through(self._steps, x)
+        return self._through(self._steps, x.flatten(first, -2)).reshape(*x.shape[:-1], self.output_size)
+
+    def layer_outputs(self, x: torch.Tensor) -> list[torch.Tensor]:
+        """What each layer gives, the last as `forward` does."""
+        outputs = []
+        for step in self._steps:
+            x = self._through([step], x)
+            outputs.append(x)
+        return outputs
+
+    def _through(
+        self, steps: list[tuple[dict[str, Any], dict[str, Any] | None, Activation]], x: torch.Tensor
+    ) -> torch.Tensor:
         linear = self.linear
-        for layer, norm, activation in self._steps:
+        for layer, norm, activation in steps:
             x = linear(x, layer["weight"], layer["bias"])
             if norm is not None:
                 x = F.layer_norm(x, x.shape[-1:], norm["weight"], norm["bias"])

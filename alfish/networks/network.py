@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from alfish import nest
 from alfish.types import Nest
 
 
@@ -32,8 +33,10 @@ class Network(nn.Module):
 
     def unroll(self, inputs: Nest, state: Nest = (), is_first: torch.Tensor | None = None) -> tuple[Nest, Nest]:
         """`unroll_network` for this network; those with a state override it."""
-        output: tuple[Nest, Nest] = self(inputs, state)
-        return output
+        length = nest.first_leaf(inputs).shape[0]
+        # One batch: linear layers take more operations, forward and backward, for more than one leading dimension.
+        output, state = self(nest.flatten_time(inputs), state)
+        return nest.unflatten_time(output, length), state
 
 
 def unroll_network(
@@ -74,5 +77,7 @@ class EncodedNetwork(Network):
         return head(features, inputs), state
 
     def unroll(self, inputs: Nest, state: Nest = (), is_first: torch.Tensor | None = None) -> tuple[Nest, Nest]:
+        if self.state_spec == ():
+            return super().unroll(inputs, state, is_first)
         features, state = self._encoding.unroll(inputs, state, is_first)
         return self._head(features, inputs), state

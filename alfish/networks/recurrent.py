@@ -18,6 +18,7 @@ from alfish.config.registry import configurable
 from alfish.errors import ConfigError
 from alfish.networks.activations import bare, relu
 from alfish.networks.encoding import EncodingNetwork
+from alfish.networks.full_precision import full_precision
 from alfish.networks.layers import DenseLayer, DenseStack, check_sizes
 from alfish.networks.network import Network
 from alfish.specs import TensorSpec
@@ -100,9 +101,11 @@ class _RecurrentEncoding(Network):
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[torch.Tensor, Nest]:
         x, _ = self._pre(inputs)
         new_state = []
-        for layer, layer_state in zip(self._recurrent, state, strict=True):
-            x, layer_state = layer.step(x, layer_state)  # type: ignore[operator]
-            new_state.append(layer_state)
+        with full_precision(x):  # errors of a state would add up over time
+            x = x.float()
+            for layer, layer_state in zip(self._recurrent, state, strict=True):
+                x, layer_state = layer.step(x, layer_state)  # type: ignore[operator]
+                new_state.append(layer_state)
         return self._post(x), tuple(new_state)
 
     def unroll(self, inputs: Nest, state: Nest = (), is_first: torch.Tensor | None = None) -> tuple[torch.Tensor, Nest]:
@@ -110,15 +113,17 @@ class _RecurrentEncoding(Network):
         resets = [] if is_first is None else is_first.any(1).nonzero().flatten().tolist()
         borders = sorted({0, *resets, len(x)})
         new_state = []
-        for layer, layer_state in zip(self._recurrent, state, strict=True):
-            outputs = []
-            for start, end in pairwise(borders):
-                if is_first is not None and start in resets:
-                    layer_state = _reset(layer_state, is_first[start])
-                output, layer_state = _run(layer, x[start:end], layer_state)
-                outputs.append(output)
-            x = torch.cat(outputs) if len(outputs) > 1 else outputs[0]
-            new_state.append(layer_state)
+        with full_precision(x):
+            x = x.float()
+            for layer, layer_state in zip(self._recurrent, state, strict=True):
+                outputs = []
+                for start, end in pairwise(borders):
+                    if is_first is not None and start in resets:
+                        layer_state = _reset(layer_state, is_first[start])
+                    output, layer_state = _run(layer, x[start:end], layer_state)
+                    outputs.append(output)
+                x = torch.cat(outputs) if len(outputs) > 1 else outputs[0]
+                new_state.append(layer_state)
         return self._post(x), tuple(new_state)
 
 

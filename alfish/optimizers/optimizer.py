@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import nn
@@ -22,6 +22,14 @@ from alfish.progress import Progress
 
 LearningRate = Annotated[float, Range(min=0)] | Scheduler
 State = dict[str, torch.Tensor]  # of one parameter, e.g. {"step": ..., "exp_avg": ..., "exp_avg_sq": ...}
+
+
+class Steps(NamedTuple):
+    """What a step changes."""
+
+    norm: torch.Tensor  # of all gradients, before clipping
+    changes: list[tuple[torch.Tensor, torch.Tensor]]  # parameters and state, each with its new value
+
 
 # Devices for which torch has fused optimizer kernels.
 _FUSED_DEVICES = frozenset({"cpu", "cuda"})
@@ -53,6 +61,11 @@ class Optimizer(ABC):
     @property
     def named_parameters(self) -> Mapping[str, nn.Parameter]:
         return self._parameters
+
+    @property
+    def states(self) -> Mapping[str, State]:
+        """By parameter; another object after `load_state_dict`."""
+        return self._states
 
     def add_parameters(self, named_parameters: Mapping[str, nn.Parameter]) -> None:
         """Takes parameters into care; names must be new, and so must the parameters."""
@@ -91,11 +104,44 @@ class Optimizer(ABC):
         if not norms:
             return
         parameters = [self._parameters[name] for name in norms]
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        self._clip(gradients, list(norms.values()))
+        gradients = self.clip(norms)
         states = [self._state(name) for name in norms]
         fused = parameters[0].device.type in _FUSED_DEVICES
         self._update(parameters, gradients, states, self._lr(progress), fused)
+
+    @torch.no_grad()
+    def clip(self, norms: Mapping[str, float]) -> list[torch.Tensor]:
+        """The gradients, clipped in place, given `gradient_norms()`."""
+        parameters = [self._parameters[name] for name in norms]
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        self._clip(gradients, list(norms.values()))
+        return gradients
+
+    def steps(self, gradients: Mapping[str, torch.Tensor], lr: torch.Tensor) -> Steps:
+        """What a step would change, as a pure function of tensors, for a graph that is compiled.
+
+        Args:
+            gradients: by the name of the parameter.
+            lr: float64, so that it is as exact as the number of `step`.
+        """
+        norms = [gradient.square().sum().sqrt() for gradient in gradients.values()]
+        norm = torch.stack(norms).square().sum().sqrt() if norms else torch.zeros_like(lr, dtype=torch.float32)
+        changes: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for (name, gradient), its_norm in zip(gradients.items(), norms, strict=True):
+            if self._gradient_clipping is not None:
+                measured = norm if self._clip_by_global_norm else its_norm
+                gradient = gradient * (self._gradient_clipping / measured).clamp(max=1.0)
+            parameter, state = self._parameters[name].detach(), self._state(name)
+            new_parameter, new_state = self._formula(parameter, gradient, state, lr)
+            changes.append((parameter, new_parameter))
+            changes.extend((state[key], new_state[key]) for key in new_state)
+        return Steps(norm, changes)
+
+    @abstractmethod
+    def _formula(
+        self, parameter: torch.Tensor, gradient: torch.Tensor, state: State, lr: torch.Tensor
+    ) -> tuple[torch.Tensor, State]:
+        """The parameter and its state after a step: what `_update` does, without changing anything."""
 
     @abstractmethod
     def _update(

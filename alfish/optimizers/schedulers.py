@@ -95,6 +95,9 @@ class ConstantScheduler(Scheduler):
         super().__init__("percent")
         self._value = float(value)
 
+    def __call__(self, progress: Progress) -> float:
+        return self._value  # without looking at the progress: who looks at it changes during a run
+
     def at(self, position: float) -> float:
         return self._value
 

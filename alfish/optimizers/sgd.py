@@ -47,6 +47,17 @@ class SGD(Optimizer):
     def _new_state(self, parameter: nn.Parameter) -> State:
         return {"momentum": torch.zeros_like(parameter, requires_grad=False)} if self._momentum else {}
 
+    def _formula(
+        self, parameter: torch.Tensor, gradient: torch.Tensor, state: State, lr: torch.Tensor
+    ) -> tuple[torch.Tensor, State]:
+        if self._weight_decay:
+            gradient = gradient + self._weight_decay * parameter
+        if not self._momentum:
+            return parameter - lr.float() * gradient, {}
+        momentum = self._momentum * state["momentum"] + gradient
+        direction = gradient + self._momentum * momentum if self._nesterov else momentum
+        return parameter - lr.float() * direction, {"momentum": momentum}
+
     def _update(
         self,
         parameters: Sequence[torch.Tensor],
@@ -101,6 +112,18 @@ class RMSprop(Optimizer):
         if self._momentum:
             state["momentum"] = torch.zeros_like(parameter, requires_grad=False)
         return state
+
+    def _formula(
+        self, parameter: torch.Tensor, gradient: torch.Tensor, state: State, lr: torch.Tensor
+    ) -> tuple[torch.Tensor, State]:
+        if self._weight_decay:
+            gradient = gradient + self._weight_decay * parameter
+        square = self._alpha * state["square_avg"] + (1 - self._alpha) * gradient * gradient
+        changed = {"step": state["step"] + 1, "square_avg": square}
+        direction = gradient / (square.sqrt() + self._eps)
+        if self._momentum:
+            changed["momentum"] = direction = self._momentum * state["momentum"] + direction
+        return parameter - lr.float() * direction, changed
 
     def _update(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from alfish.errors import CheckpointMisfit, ConfigError
 from alfish.replay.extent import Integers
 from alfish.replay.memory import check_memory
 from alfish.replay.storage import RingStorage, row_layout
-from alfish.replay.structure import describe, rebuild
+from alfish.replay.structure import assembler, describe, rebuild
 from alfish.specs import TensorSpec
 from alfish.types import BatchInfo, Experience, Nest
 
@@ -31,6 +32,7 @@ class ExperienceStorage:
         self._extra_nbytes = extra_nbytes
         self._ring: RingStorage | None = None
         self._columns: Nest = None  # (time step, (action, info, state)): which column each leaf is in
+        self._assemble: Callable[[Sequence[torch.Tensor]], Nest] = assembler(None)
         self._num_time_step_columns = 0
         self._structure_is_final = False  # in a structure read from a file, records may have become dicts
 
@@ -39,11 +41,16 @@ class ExperienceStorage:
         """Of the rows; 0 before they are set aside."""
         return self._ring.nbytes if self._ring else 0
 
+    def needed(self, spec: Experience) -> int:
+        """Bytes that rows of this kind will take; refuses when there are not so many."""
+        row_nbytes = row_layout(nest.named_leaves(_parts(spec))).itemsize + self._extra_nbytes
+        check_memory(row_nbytes, self._num_environments, self._max_length)
+        return row_nbytes * self._num_environments * self._max_length
+
     def allocate(self, spec: Experience) -> None:
         """Sets the memory aside, or refuses when there is too little."""
+        self.needed(spec)
         columns = nest.named_leaves(_parts(spec))
-        row_nbytes = row_layout(columns).itemsize + self._extra_nbytes
-        check_memory(row_nbytes, self._num_environments, self._max_length)
         self._ring = RingStorage(columns, self._num_environments, self._max_length)
         self._adopt(_parts(spec))
 
@@ -63,7 +70,7 @@ class ExperienceStorage:
         columns = self._filled().gather(rows, self._num_time_step_columns)
         if device.type != "cpu":
             columns = [column.to(device) for column in columns]
-        time_steps, (action, rollout_info, state) = nest.map(columns.__getitem__, self._columns)
+        time_steps, (action, rollout_info, state) = self._assemble(columns)
         return Experience(time_steps, action, rollout_info, state, batch_info=info)
 
     def read(self, path: str, rows: Integers) -> Nest:
@@ -106,6 +113,7 @@ class ExperienceStorage:
         if self._columns is not None:
             _check_paths(list(nest.named_leaves(columns)), list(nest.named_leaves(self._columns)))
         self._columns = columns
+        self._assemble = assembler(columns)
         self._num_time_step_columns = len(nest.leaves(parts[0]))
         self._structure_is_final = True
 

@@ -34,7 +34,8 @@ class Extent:
     def advance(self, num_steps: int, env_ids: Integers | None) -> None:
         """`num_steps` more were stored for these environments; None: for all."""
         if env_ids is None:
-            self.newest = self.newest_of(None) + num_steps
+            self.newest = self.newest_of(None)
+            self.newest += num_steps
         else:
             self.newest[env_ids] = self.newest_of(env_ids) + num_steps
             self.aligned = bool((self.newest == self.newest[0]).all())

@@ -54,9 +54,11 @@ class PrioritizedSampler:
         self._mark(first, end)
         leaves, priorities = self._tree.search(strata(batch_size, self._generator))
         env_ids = leaves // self._max_length
-        since_first = (leaves - first[env_ids]) % self._max_length  # max_length times env_ids drops out
-        mean = self._tree.total / int((end - first).sum())
-        return env_ids, first[env_ids] + since_first, priorities / mean
+        firsts = first.take(env_ids)
+        leaves -= firsts
+        leaves %= self._max_length  # positions since the first; max_length times env_ids drops out
+        priorities *= int((end - first).sum()) / self._tree.total
+        return env_ids, firsts + leaves, priorities
 
     def update(self, env_ids: Integers, positions: Integers, priorities: Floats) -> None:
         """New priorities `[B]`; those of positions that were overwritten meanwhile are dropped."""
@@ -94,16 +96,14 @@ class PrioritizedSampler:
 
     def _mark(self, first: Integers, end: Integers) -> None:
         """Brings the positions that have a priority from those of the last draw to `first..end - 1`."""
-        if (first == self._first).all() and (end == self._end).all():
+        bounds, known = np.concatenate((first, end)), np.concatenate((self._first, self._end))
+        if (bounds == known).all():
             return
         # What left before what came: a new position may take the place of an old one.
-        self._set(self._first, np.minimum(self._end, first), 0.0)
-        self._set(np.maximum(self._first, end), self._end, 0.0)
-        self._set(first, np.minimum(end, self._first), self._largest)
-        self._set(np.maximum(first, self._end), end, self._largest)
+        left = ((self._first, np.minimum(self._end, first)), (np.maximum(self._first, end), self._end))
+        came = ((first, np.minimum(end, self._first)), (np.maximum(first, self._end), end))
+        which, positions = spans(*map(np.concatenate, zip(*left, *came, strict=True)))
+        num_environments = len(first)
+        rows = flat_rows(which % num_environments, positions, self._max_length)
+        self._tree.set(rows, np.where(which < 2 * num_environments, 0.0, self._largest))
         self._first, self._end = first.copy(), end.copy()
-
-    def _set(self, first: Integers, end: Integers, priority: float) -> None:
-        """Sets positions `first..end - 1` `[env]`, of which there may be none."""
-        if (end > first).any():
-            self._tree.set(flat_rows(*spans(first, end), self._max_length), priority)

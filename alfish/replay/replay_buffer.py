@@ -110,6 +110,14 @@ class ReplayBuffer:
         filled = (self.num_transitions + self.num_environments) / (self.num_environments * self.max_length)
         return filled * self._storage.nbytes <= _LARGEST_IN_CHECKPOINT
 
+    def needed(self, spec: Experience) -> int:
+        """Bytes that it will take when it stores such rows; refuses when the machine has less.
+
+        Args:
+            spec: as for `allocate`.
+        """
+        return self._storage.needed(spec)
+
     def allocate(self, spec: Experience) -> None:
         """Sets the memory aside, or refuses when there is too little. Otherwise the first `add` does.
 

@@ -63,15 +63,14 @@ class RingStorage:
         """
         if not values:
             return
-        targets = self._by_time[columns]
-        length, first = len(values[0]), int(start[0]) % self.max_length
+        length, first = values[0].size(0), int(start[0]) % self.max_length
         places: slice | tuple[Integers, Integers]
         if env_ids is None and aligned and first + length <= self.max_length:
             places = slice(first, first + length)
         else:
             envs = np.arange(len(start)) if env_ids is None else env_ids
             places = ((start + np.arange(length)[:, None]) % self.max_length, envs)
-        for target, value in zip(targets, values, strict=True):
+        for target, value in zip(self._by_time[columns], values, strict=True):
             target[places] = value.numpy(force=True)
 
     def gather(self, rows: Integers, num_complete: int | None = None) -> list[torch.Tensor]:

@@ -10,8 +10,8 @@ from alfish.replay.extent import Integers
 
 Floats = NDArray[np.float64]
 
-_BRANCHES = 32  # children per node: a node is four cache lines, and a million leaves need two levels under the top
-_LARGEST_TOP = 2048  # up to so many nodes are searched at once
+_BRANCHES = 16  # children per node: a node is two cache lines, and a million leaves need two levels under the top
+_LARGEST_TOP = 4096  # up to so many nodes are searched at once
 _BELOW_ONE = 1 - 2**-52
 
 
@@ -28,6 +28,7 @@ class SumTree:
             self._levels.append(_nodes(len(self._levels[-1])))
         self._top = np.zeros(len(self._levels[-1]))
         self._leaves = self._levels[0].reshape(-1)
+        self._parents = [*(level.reshape(-1) for level in self._levels[1:]), self._top]  # of every level
         self._stale: list[Integers] = []  # leaves that were set since the sums were computed
 
     @property
@@ -49,22 +50,25 @@ class SumTree:
         A leaf is found in proportion to its value; one of value zero never is.
         """
         self._refresh()
-        sums = torch.from_numpy(self._top).cumsum(0).numpy()
+        sums = self._top.cumsum()
         targets = np.minimum(fractions * sums[-1], sums[-1] * _BELOW_ONE)
         indices: Integers = sums.searchsorted(targets, "right")
         values = self._top.take(indices)
-        targets -= sums.take(indices) - values
+        targets -= sums.take(indices)
         rows = np.arange(0, len(fractions) * _BRANCHES, _BRANCHES)
         for level in reversed(self._levels):
+            targets += values  # from here on since the beginning of the node
             children = level.take(indices, 0)
             sums = torch.from_numpy(children).cumsum(1).numpy()  # several times faster than numpy's
             # Rounding may leave a target just outside its node. Kept below the node's sum, it meets a child above zero.
-            targets = np.minimum(np.maximum(targets, 0.0), sums[:, -1] * _BELOW_ONE)
+            np.maximum(targets, 0.0, out=targets)
+            np.minimum(targets, sums[:, -1] * _BELOW_ONE, out=targets)
             child = (sums > targets[:, None]).argmax(1)
-            chosen = rows + child
-            values = children.take(chosen)
-            targets -= sums.take(chosen) - values
-            indices = indices * _BRANCHES + child
+            indices *= _BRANCHES
+            indices += child
+            child += rows
+            values = children.take(child)
+            targets -= sums.take(child)
         return indices, values
 
     def _refresh(self) -> None:
@@ -72,9 +76,9 @@ class SumTree:
             return
         nodes = self._stale[0] if len(self._stale) == 1 else np.concatenate(self._stale)
         self._stale.clear()
-        for level, parent in zip(self._levels, [*self._levels[1:], self._top], strict=True):
+        for level, parent in zip(self._levels, self._parents, strict=True):
             nodes = nodes // _BRANCHES
-            parent.reshape(-1)[nodes] = level.take(nodes, 0).sum(1)
+            parent[nodes] = torch.from_numpy(level.take(nodes, 0)).sum(1).numpy()
 
 
 def _nodes(num_children: int) -> Floats:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -38,6 +40,12 @@ class UniformSampler:
 def strata(count: int, generator: torch.Generator) -> NDArray[np.float64]:
     """One uniform number from each of `count` equal parts of [0, 1), in order."""
     spread: NDArray[np.float64] = torch.rand(count, generator=generator, dtype=torch.float64).numpy()
-    spread += np.arange(count)
+    spread += _numbers_below(count)
     spread /= count
     return np.minimum(spread, 1 - 2**-52, out=spread)
+
+
+@lru_cache(maxsize=16)
+def _numbers_below(count: int) -> NDArray[np.float64]:
+    # Kept as floats: adding integers to floats would convert them at every draw.
+    return np.arange(count, dtype=np.float64)

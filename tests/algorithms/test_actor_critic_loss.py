@@ -40,6 +40,18 @@ def info(**changes: Any) -> ActorCriticInfo:
     return ActorCriticInfo(**{**fields, **changes})
 
 
+def test_an_entropy_without_weight_is_computed_for_the_summaries_only() -> None:
+    logits = torch.tensor([[[0.0, 1.0], [2.0, 0.0]]], requires_grad=True)
+    unsure = info(action_distribution=Categorical(logits))
+    silent = ActorCriticLoss()(unsure, Progress(), diagnose=False)
+    told = ActorCriticLoss()(unsure, Progress())
+    assert set(told.extra) - set(silent.extra) == {"entropy"}
+    assert not told.extra["entropy"].requires_grad
+    assert torch.equal(told.loss, silent.loss)
+    weighted = ActorCriticLoss(entropy_regularization=0.1)(unsure, Progress(), diagnose=False)
+    assert torch.allclose(weighted.loss, silent.loss - 0.1 * told.extra["entropy"])
+
+
 def test_parts_by_hand() -> None:
     loss = ActorCriticLoss(td_loss_weight=0.5, entropy_regularization=0.1)(info(), Progress())
     assert loss.extra["policy_loss"].tolist()[0] == pytest.approx([3 * LOG2, -LOG2])

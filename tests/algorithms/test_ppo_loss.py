@@ -52,6 +52,14 @@ def test_kl_and_clip_fraction_leave_out_what_does_not_count() -> None:
     assert extra["clip_fraction"].item() == 0.5
 
 
+def test_without_summaries_the_kl_is_computed_only_where_it_ends_the_updates() -> None:
+    told, silent = (PPOLoss()(INFO, Progress(), diagnose) for diagnose in (True, False))
+    assert set(told.extra) - set(silent.extra) == {"entropy", "approximate_kl", "clip_fraction"}
+    assert torch.equal(told.loss, silent.loss)
+    limited = PPOLoss(target_kl=0.1)(INFO, Progress(), diagnose=False)
+    assert torch.equal(limited.extra["approximate_kl"], told.extra["approximate_kl"])
+
+
 def test_options_reach_the_shared_part() -> None:
     loss = PPOLoss(td_loss_weight=2.0, entropy_regularization=0.5, normalize_advantages=False, advantage_clip=0.5)
     parts = loss(INFO, Progress())

@@ -81,6 +81,7 @@ def test_padding_takes_no_part_in_normalization():
     mask = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
     normalized = normalize_advantages(advantage, mask)
     torch.testing.assert_close(normalized, torch.tensor([[-1.0, 0.0], [1.0, 0.0]]))
+    assert normalize_advantages(advantage, torch.zeros(2, 2)).tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
 def test_approximate_kl_by_hand():

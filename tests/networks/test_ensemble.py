@@ -95,6 +95,17 @@ def test_gradients_equal_those_of_separate_networks(make: Callable[[], Network])
 
 
 @pytest.mark.parametrize("make", KINDS)
+def test_the_first_copies_can_be_asked_alone(make: Callable[[], Network]) -> None:
+    ensemble = Ensemble(make, 3)
+    inputs = nest.map(lambda leaf: torch.randn(4, 5, *leaf.shape), ensemble.input_tensor_spec)
+    state, is_first = specs.zeros(ensemble.state_spec, 5), torch.zeros(4, 5, dtype=torch.bool)
+    every, _ = ensemble.unroll(inputs, state, is_first)
+    for number in (1, 2):
+        first, _ = ensemble.unroll(inputs, state, is_first, number=number)
+        torch.testing.assert_close(first, every[:number])
+
+
+@pytest.mark.parametrize("make", KINDS)
 def test_the_copies_start_apart(make: Callable[[], Network]) -> None:
     ensemble = Ensemble(make, 2)
     inputs = nest.map(lambda leaf: torch.randn(5, *leaf.shape), ensemble.input_tensor_spec)

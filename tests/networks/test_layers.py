@@ -37,6 +37,15 @@ def test_layer_normalisation_comes_before_the_activation() -> None:
     torch.testing.assert_close(net(x), torch.relu(norm2(second(torch.tanh(norm(first(x)))))))
 
 
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_what_each_layer_gives_can_be_asked_for(layer_norm: bool) -> None:
+    net, x = stack(layer_norm), torch.randn(4, 7, 3)
+    first, last = net.layer_outputs(x)
+    torch.testing.assert_close(last, net(x))
+    hidden = net.layers[0](x)
+    torch.testing.assert_close(first, torch.tanh(net.norms[0](hidden) if layer_norm else hidden))
+
+
 def test_an_empty_stack_passes_on() -> None:
     net, x = DenseStack(3, []), torch.randn(2, 3)
     assert net(x) is x
