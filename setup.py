@@ -6,6 +6,7 @@ from setuptools import find_packages, setup
 
 EXTRAS = {
     "atari": ["ale-py>=0.11", "opencv-python-headless>=4.9"],
+    "minari": ["minari[hdf5]>=0.5"],
     "mujoco": ["imageio>=2.14", "mujoco>=3.2"],
     "box2d": ["box2d>=2.3.10", "pygame>=2.5"],
     "envpool": ["envpool>=1.2"],

@@ -52,7 +52,19 @@ def test_it_refuses_what_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatc
     storage = ExperienceStorage(1, 10**10)
     with pytest.raises(ConfigError, match=r"replay_buffer_length = 10000000000: .* replay_buffer_length = 120000 fits"):
         storage.allocate(spec)
+    with pytest.raises(ConfigError, match="replay_buffer_length = 120000 fits"):
+        storage.needed(spec)
     assert storage.nbytes == 0
+
+
+def test_what_will_be_needed_is_what_is_taken() -> None:
+    frame, scalar = TensorSpec((84, 84), torch.uint8), TensorSpec(())
+    spec = Experience(TimeStep(scalar, scalar, scalar, frame, (), scalar), scalar)
+    storage = ExperienceStorage(3, 6)
+    needed = storage.needed(spec)
+    assert storage.nbytes == 0
+    storage.allocate(spec)
+    assert storage.nbytes == needed == 3 * 6 * (84 * 84 + 5 * 4)
 
 
 def test_a_loaded_storage_gives_plain_structures_until_the_first_write_tells_their_records() -> None:

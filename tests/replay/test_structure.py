@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from alfish import nest
-from alfish.replay.structure import describe, rebuild
+from alfish.replay.structure import assembler, describe, rebuild
 from alfish.types import AlgStep, record
 
 NEST = AlgStep(output={"a": 1, "b": (2, [3, ()])}, state=(), info=4)
@@ -31,3 +31,12 @@ def test_a_record_that_is_not_known_becomes_a_dict_with_the_same_paths() -> None
 def test_nothing_but_records_is_made_from_the_names_in_a_file() -> None:
     assert rebuild(["os:system", {"command": None}]) == {"command": None}
     assert rebuild(["builtins:dict", {"a": None}]) == {"a": None}
+
+
+def test_an_assembler_packs_leaves_as_unflatten_does() -> None:
+    assemble = assembler(NEST)
+    for leaves in ([1, 2, 3, 4], [[], None, "c", ()]):  # whatever the leaves are
+        assert assemble(leaves) == nest.unflatten(NEST, leaves)
+    assert isinstance(assemble([1, 2, 3, 4]), AlgStep)
+    assert assembler(())([]) == ()
+    assert assembler(None)([7]) == 7

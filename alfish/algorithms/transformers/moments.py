@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
 import torch
 from torch import nn
+
+from alfish.collective import Collective
 
 _SMALLEST_VARIANCE = 1e-12
 
@@ -47,3 +53,61 @@ class RunningMoments(nn.Module):
         self.deviations.add_(variance, alpha=size).addcmul_(delta, delta, value=count * size / total)
         self.mean.add_(delta, alpha=size / total)
         self.count.fill_(total)
+
+    @property
+    def moments(self) -> Moments:
+        """A copy of where it is."""
+        return Moments(self.count.clone(), self.mean.clone(), self.deviations.clone())
+
+    @moments.setter
+    def moments(self, moments: Moments) -> None:
+        self.count.copy_(moments.count)
+        self.mean.copy_(moments.mean)
+        self.deviations.copy_(moments.deviations)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of a number of samples."""
+
+    count: torch.Tensor
+    mean: torch.Tensor
+    deviations: torch.Tensor  # sum of squares, from the mean
+
+    def joined(self, other: Moments) -> Moments:
+        """Of the samples of both."""
+        total = (self.count + other.count).clamp(min=1)
+        delta = other.mean - self.mean
+        between = delta.square() * (self.count * other.count / total)
+        mean = self.mean + delta * (other.count / total)
+        return Moments(self.count + other.count, mean, self.deviations + other.deviations + between)
+
+    def without(self, earlier: Moments) -> Moments:
+        """Of the samples that came after `earlier`."""
+        count = self.count - earlier.count
+        mean = earlier.mean + (self.mean - earlier.mean) * (self.count / count.clamp(min=1))
+        between = (mean - earlier.mean).square() * (earlier.count * count / self.count.clamp(min=1))
+        return Moments(count, mean, (self.deviations - earlier.deviations - between).clamp(min=0))
+
+
+@contextmanager
+def shared_moments(module: nn.Module, ranks: Collective) -> Iterator[None]:
+    """What each rank sees inside the block is afterwards in the moments of all of them, which agree to the bit.
+
+    Args:
+        module: all moments below it are meant. They must agree at the beginning.
+        ranks: that train together.
+    """
+    running = [each for each in module.modules() if isinstance(each, RunningMoments)] if ranks.size > 1 else []
+    before = [each.moments for each in running]
+    yield
+    for each, base in zip(running, before, strict=True):
+        new = each.moments.without(base)
+        table = torch.zeros(ranks.size, 1 + 2 * base.mean.numel(), dtype=torch.float64, device=base.mean.device)
+        table[ranks.rank] = torch.cat([new.count.view(1), new.mean.flatten(), new.deviations.flatten()])
+        ranks.sum_(table)
+        merged = base
+        for row in table:
+            count, mean, deviations = row.split([1, base.mean.numel(), base.mean.numel()])
+            merged = merged.joined(Moments(count[0], mean.view_as(base.mean), deviations.view_as(base.mean)))
+        each.moments = merged
