@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from absl import flags as absl_flags
 
@@ -31,17 +32,41 @@ def main(argv: Sequence[str]) -> int:
     if len(folders) > 1:
         raise ConfigError(f"one run folder at a time, not {' and '.join(folders)}")
 
+    from alfish.training.evaluation import is_supervised
+
+    folder = Path(folders[0])
+    result, words = _on_data(folder, flags) if is_supervised(folder) else _in_environments(folder, flags)
+    print(words)
+    if flags.json:
+        print(json.dumps(result))
+    return 0
+
+
+def _in_environments(folder: Path, flags: absl_flags.FlagValues) -> tuple[dict[str, Any], str]:
     from alfish.training.evaluation import evaluate_run
 
-    result = evaluate_run(Path(folders[0]), flags.num_episodes, flags.num_environments, flags.checkpoint, flags.seed)
-    print(
+    result = evaluate_run(folder, flags.num_episodes, flags.num_environments, flags.checkpoint, flags.seed)
+    words = (
         f"mean return {result['mean_return']:.2f} +- {result['std_return']:.2f} over {result['episodes']} episodes, "
         f"mean length {result['mean_length']:.1f} (checkpoint {result['checkpoint']}, "
         f"{result['env_steps']:,} environment steps)"
     )
-    if flags.json:
-        print(json.dumps(result))
-    return 0
+    return result, words
+
+
+def _on_data(folder: Path, flags: absl_flags.FlagValues) -> tuple[dict[str, Any], str]:
+    from alfish.training.evaluation import evaluate_on_data
+    from alfish.training.results import metrics_text
+
+    for name in ("num_episodes", "num_environments", "seed"):
+        if flags[name].present:
+            raise ConfigError(
+                f"--{name}: {folder} learned from data (TrainerConfig.ml_type = 'sl') and is evaluated on its test "
+                "data; there are no episodes. Leave it out"
+            )
+    result = evaluate_on_data(folder, flags.checkpoint)
+    metrics = {name: value for name, value in result.items() if name != "checkpoint"}
+    return result, f"{metrics_text(metrics)} (checkpoint {result['checkpoint']})"
 
 
 if __name__ == "__main__":

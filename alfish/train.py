@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -17,6 +19,7 @@ from alfish.errors import ConfigError
 
 if TYPE_CHECKING:
     from alfish.algorithms.trainer_config import TrainerConfig
+    from alfish.collective import Collective
     from alfish.training.results import TrainResult
 
 
@@ -31,39 +34,60 @@ def main(argv: Sequence[str]) -> int:
     from alfish.config.loading import load
 
     load(files, command.bindings)
+    from alfish.training.distributed import ranks_of
     from alfish.training.trainer import Trainer
 
-    trainer = Trainer(root_dir=command.root_dir, strict=command.strict, init_from=command.flags.init_from)
+    ranks = ranks_of(os.environ)
+    if ranks.rank > 0:
+        return _follow(ranks)
+    trainer = Trainer(root_dir=command.root_dir, strict=command.strict, init_from=command.flags.init_from, ranks=ranks)
     result = trainer.train()
+    ranks.leave()
     if trainer.config.verbose:
         print(closing_words(result, trainer.config))
     return 128 + Signals[result.stopped_by] if result.stopped_by in Signals.__members__ else 0
 
 
+def _follow(ranks: Collective) -> int:
+    """A rank that only learns along. What all ranks would warn of at the start, rank 0 does."""
+    from alfish.training.follower import Follower
+
+    log = logging.getLogger("alfish")
+    log.setLevel(logging.ERROR)
+    follower = Follower(ranks)
+    log.setLevel(logging.WARNING)
+    received = follower.train()
+    ranks.leave()
+    return 0 if received is None else 128 + received
+
+
 def closing_words(result: TrainResult, options: TrainerConfig) -> str:
     """The result, where it is, and what to do with it."""
-    lines = [""]
+    lines, is_supervised = [""], options.ml_type == "sl"
     if result.evaluation is not None:
         evaluation = result.evaluation
-        which = "final policy" if evaluation.iteration == result.iterations else f"iteration {evaluation.iteration}"
-        lines.append(
-            f"{which}: mean return {evaluation.mean_return:.1f} +- {evaluation.std_return:.1f} over "
-            f"{len(evaluation.returns)} episodes"
-        )
+        which = f"iteration {evaluation.iteration}"
+        if evaluation.iteration == result.iterations:
+            which = "final model" if is_supervised else "final policy"
+        lines.append(f"{which}: {evaluation.closing_words()}")
     elif result.mean_return is not None:
         lines.append(f"mean return of the last training episodes: {result.mean_return:.1f}")
-    lines.append(
-        f"{result.env_steps:,} environment steps, {result.updates:,} updates, {result.episodes:,} episodes in "
-        f"{sum(result.seconds.values()):.0f} s (ended by {result.stopped_by})"
-    )
+    done = f"{result.env_steps:,} environment steps, {result.updates:,} updates, {result.episodes:,} episodes"
+    if is_supervised:
+        done = f"{result.iterations:,} epochs, {result.updates:,} updates"
+    lines.append(f"{done} in {sum(result.seconds.values()):.0f} s (ended by {result.stopped_by})")
     if result.env_restarts:
         lines.append(f"environments were restarted {result.env_restarts} time(s)")
     folder = shlex.quote(result.root_dir)
+    lines += [f"run folder: {result.root_dir}", ""]
+    if is_supervised:
+        lines += [f"  evaluate:  python -m alfish.evaluate --root_dir={folder}"]
+    else:
+        lines += [
+            f"  watch:     python -m alfish.play --root_dir={folder}",
+            f"  evaluate:  python -m alfish.evaluate --root_dir={folder} --num_episodes=100",
+        ]
     lines += [
-        f"run folder: {result.root_dir}",
-        "",
-        f"  watch:     python -m alfish.play --root_dir={folder}",
-        f"  evaluate:  python -m alfish.evaluate --root_dir={folder} --num_episodes=100",
         f"  plot:      tensorboard --logdir={folder}",
         f"  go on:     python -m alfish.train --root_dir={folder} {' '.join(_more(result, options))}".rstrip(),
     ]

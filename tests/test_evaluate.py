@@ -11,8 +11,10 @@ import pytest
 
 from alfish import config, evaluate
 from alfish.config.command import run
+from alfish.training.run_folder import RunFolder
 from alfish.training.trainer import Trainer
 from tests.test_train import TINY
+from tests.trained_run import SUPERVISED, train_run
 
 REPOSITORY = Path(__file__).parent.parent
 KEYS = ["mean_return", "std_return", "episodes", "mean_length", "checkpoint", "env_steps"]
@@ -130,3 +132,25 @@ def test_damage_is_told(capsys):
     shutil.rmtree("copy/checkpoints")
     assert command("--root_dir=copy") == 6
     assert "holds no checkpoint" in capsys.readouterr().err
+
+
+def test_a_run_over_data_is_evaluated_on_its_test_data(tmp_path, capsys):
+    train_run(tmp_path, SUPERVISED, "sl")
+    capsys.readouterr()
+    assert command("--root_dir=sl", "--json") == 0
+    sentence, line = capsys.readouterr().out.splitlines()
+    measured = json.loads(line)
+    assert sentence.startswith(f"accuracy {measured['accuracy']:.4g}, loss {measured['loss']:.4g}, ")
+    assert sentence.endswith("(checkpoint 4)")
+    assert measured["checkpoint"] == 4
+    assert command("sl", "--checkpoint=2") == 0
+    assert capsys.readouterr().out.endswith("(checkpoint 2)\n")
+
+
+@pytest.mark.parametrize("flag", ["--num_episodes=3", "--num_environments=2", "--seed=1"])
+def test_a_run_over_data_has_no_episodes(flag, tmp_path, capsys):
+    RunFolder(tmp_path).write_run(ml_type="sl")
+    assert command(str(tmp_path), flag) == 2
+    err = capsys.readouterr().err
+    assert flag.partition("=")[0] in err
+    assert "there are no episodes" in err

@@ -81,7 +81,7 @@ def backward_sums(terms: torch.Tensor, decays: torch.Tensor) -> torch.Tensor:
     """
     terms, decays = terms.contiguous().clone(), decays.contiguous().clone()
     # The passes read the same for arrays and tensors; small numpy operations cost a quarter of torch's.
-    on_cpu = terms.device.type == "cpu"
+    on_cpu = terms.device.type == "cpu" and type(terms) is torch.Tensor  # and not one that a compiler watches
     y: Any = terms.numpy() if on_cpu else terms
     decay: Any = decays.numpy() if on_cpu else decays
     stride = 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
-import torch
+import numpy.typing as npt
 
 from alfish import nest, specs
 from alfish.algorithms.explanation import Explanation
@@ -23,6 +23,8 @@ from alfish.playing.panel import Panel, make_panel
 from alfish.playing.screen import Screen
 from alfish.playing.window import has_display
 from alfish.seeding import Seeds
+from alfish.summary.reward_reduction import RewardReduction
+from alfish.training.evaluation import is_supervised
 from alfish.training.evaluator import Evaluator, create_eval_environment
 from alfish.training.restored_run import RestoredRun
 from alfish.types import Nest, TimeStep
@@ -99,14 +101,19 @@ def play_run(root_dir: Path, options: PlayOptions, say: Callable[[str], None]) -
         options: how to play.
         say: is told the result of every episode.
     """
+    if is_supervised(root_dir):
+        raise ConfigError(
+            f"{root_dir} learned from data (TrainerConfig.ml_type = 'sl'): there is nothing to play. "
+            f"`python -m alfish.evaluate --root_dir={root_dir}` says how good it is"
+        )
     options.check()
     if not options.makes_pictures:
         return _play_unseen(root_dir, options, say)
     # What can go wrong with pictures shall go wrong before anything is loaded.
     with Screen(f"alfish: {root_dir}", options.record_file, options.fps, options.overlay) as screen:
         run = options.open_run(root_dir)
-        played = Played()
         with _environment_with_pictures() as env:
+            played = Played(RewardReduction(run.config.reward_reduction, env.reward_spec.shape))
             algorithm = run.build_algorithm(env)
             with closing(_moments(algorithm, env, run.seeds.child("eval"))) as moments:
                 while len(played.returns) < options.num_episodes and not screen.is_closed:
@@ -121,7 +128,7 @@ def play_run(root_dir: Path, options: PlayOptions, say: Callable[[str], None]) -
 def _play_unseen(root_dir: Path, options: PlayOptions, say: Callable[[str], None]) -> PlayResult:
     run = options.open_run(root_dir)
     with create_eval_environment(options.num_environments) as env:
-        evaluator = Evaluator(env, run.seeds.child("eval"))
+        evaluator = Evaluator(env, run.seeds.child("eval"), run.config.reward_reduction)
         returns, lengths = evaluator.evaluate(run.build_algorithm(env), options.num_episodes)
     for number, (total, length) in enumerate(zip(returns, lengths, strict=True), start=1):
         say(_words(number, total, length))
@@ -132,7 +139,7 @@ def _play_unseen(root_dir: Path, options: PlayOptions, say: Callable[[str], None
 class Moment:
     """A time step of one environment and what the agent makes of it; no batch dimension."""
 
-    reward: float
+    reward: float | npt.NDArray[np.float64]  # a vector reward is `[R]`
     is_first: bool
     is_last: bool
     action: Nest
@@ -140,23 +147,30 @@ class Moment:
 
 
 class Played:
-    """Counts steps and rewards of episodes, moment by moment."""
+    """Counts steps and rewards of episodes, moment by moment.
 
-    def __init__(self) -> None:
+    Args:
+        reduction: makes one number of a vector reward.
+    """
+
+    def __init__(self, reduction: RewardReduction | None = None) -> None:
         self.returns: list[float] = []
         self.lengths: list[int] = []
-        self._total, self._length = 0.0, 0
+        self._reduction = reduction or RewardReduction()
+        self._total, self._length = np.zeros(()), 0
 
     def add(self, moment: Moment, env: Environment) -> Panel:
         """Counts a moment; returns what to show of it."""
+        reward = np.asarray(moment.reward, np.float64)
         if moment.is_first:
-            self._total, self._length = 0.0, 0
+            self._total, self._length = np.zeros_like(reward), 0
         else:
-            self._total, self._length = self._total + moment.reward, self._length + 1
+            self._total, self._length = self._total + reward, self._length + 1
+        newest, total = (float(self._reduction(values[None])[0]) for values in (reward, self._total))
         if moment.is_last:
-            self.returns.append(self._total)
+            self.returns.append(total)
             self.lengths.append(self._length)
-        return make_panel(self._length, moment.reward, self._total, moment.action, env.action_spec, moment.explanation)
+        return make_panel(self._length, newest, total, moment.action, env.action_spec, moment.explanation)
 
 
 def _moments(algorithm: RLAlgorithm, env: Environment, seeds: Seeds) -> Generator[Moment]:
@@ -182,7 +196,7 @@ def _moment(time_step: TimeStep, action: Nest, explanation: Explanation) -> Mome
     action, explanation = nest.to_device(nest.index((action, explanation), 0), "cpu")
     is_last = bool(time_step.is_last()[0])
     return Moment(
-        reward=float(time_step.reward[0].sum(dtype=torch.float64)),
+        reward=time_step.reward[0].double().cpu().numpy(),
         is_first=bool(time_step.is_first()[0]),
         is_last=is_last,
         action=action,

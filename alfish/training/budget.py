@@ -23,6 +23,7 @@ class Budget:
     unroll_length: float  # inf: as long as the episodes are
     num_environments: int
     on_policy: bool
+    offline_updates: int = 0  # of an iteration of a run in which nobody acts
 
     @classmethod
     def of(cls, config: TrainerConfig, num_environments: int, on_policy: bool) -> Budget:
@@ -36,6 +37,20 @@ class Budget:
         if config.unroll_episodes is not None:
             unroll_length = inf
         return cls(iterations, env_steps, per_epoch, unroll_length, num_environments, on_policy)
+
+    @classmethod
+    def offline(cls, config: TrainerConfig, updates_per_iter: int) -> Budget:
+        """Of a run in which nobody acts: the steps of an epoch are updates."""
+        if config.num_epochs is None:
+            return cls(config.num_iterations, 0, 0, 0, 1, False, updates_per_iter)
+        assert config.num_steps_per_epoch is not None
+        per_epoch = ceil(config.num_steps_per_epoch / updates_per_iter)
+        return cls(config.num_epochs * per_epoch, 0, per_epoch, 0, 1, False, updates_per_iter)
+
+    @classmethod
+    def of_epochs(cls, number: int) -> Budget:
+        """Of a run over data, whose iterations are epochs."""
+        return cls(number, 0, 1, 0, 0, False)
 
     def fraction(self, progress: Progress) -> float:
         """How much of the budget is used, 0 to 1."""
@@ -70,10 +85,13 @@ class Budget:
     def __str__(self) -> str:
         limits = [f"{self.num_iterations:,} iterations"] if self.num_iterations else []
         limits += [f"{self.num_env_steps:,} environment steps"] if self.num_env_steps else []
+        if not self.num_environments:
+            return f"{self.num_iterations:,} epochs"
         if self.iterations_per_epoch:
+            steps = f"{self.unroll_length * self.num_environments:g} environment steps"
             limits = [
                 f"{self.num_iterations // self.iterations_per_epoch} epochs of {self.iterations_per_epoch} iterations "
-                f"with {self.unroll_length * self.num_environments:g} environment steps each"
+                f"with {f'{self.offline_updates} updates' if self.offline_updates else steps} each"
             ]
         return " or ".join(limits) or "nothing"
 

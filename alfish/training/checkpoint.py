@@ -19,6 +19,7 @@ import os
 import pickle
 import shutil
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -171,19 +172,7 @@ class CheckpointFolder:
             if shutil.disk_usage(self.path).free < needed:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             aside.mkdir()
-            files = {}
-            for name, state in parts.items():
-                file = aside / f"{name}.pt"
-                with file.open("wb") as stream:
-                    torch.save(state, stream)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                files[file.name] = {"size": file.stat().st_size, "sha256": _sha256(file)}
-            manifest = aside / "manifest.json"
-            with manifest.open("w") as text:
-                json.dump({**about, "iteration": iteration, "files": files}, text, indent=1)
-                text.flush()
-                os.fsync(text.fileno())
+            write_parts(aside, parts, {**about, "iteration": iteration})
             if final.exists():
                 shutil.rmtree(final)
             aside.rename(final)
@@ -231,6 +220,22 @@ class CheckpointFolder:
         with suppress(OSError):
             free = f"{shutil.disk_usage(self.path).free / 1e6:,.1f} MB"
         return f"needs {needed / 1e6:,.1f} MB, free: {free}"
+
+
+def write_parts(folder: Path, parts: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    """Writes a file for each part, and a manifest with `about`, sizes and checksums; all synced."""
+    files = {}
+    for name, state in parts.items():
+        file = folder / f"{name}.pt"
+        with file.open("wb") as stream:
+            torch.save(state, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        files[file.name] = {"size": file.stat().st_size, "sha256": _sha256(file)}
+    with (folder / "manifest.json").open("w") as text:
+        json.dump({**about, "files": files}, text, indent=1)
+        text.flush()
+        os.fsync(text.fileno())
 
 
 def refuse_unloadable(parts: dict[str, dict[str, Any]]) -> None:

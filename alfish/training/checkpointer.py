@@ -20,6 +20,7 @@ from alfish.training.budget import Budget, Milestones
 from alfish.training.checkpoint import REPLAY, Checkpoint, CheckpointFolder
 from alfish.training.checkpoint_writer import CheckpointWriter
 from alfish.training.evaluator import Evaluated
+from alfish.training.task import RootAlgorithm
 
 _MAX_FAILURES = 3  # in a row
 _RETRY_SECONDS = 60.0
@@ -69,7 +70,7 @@ class Checkpointer:
         self,
         folder: CheckpointFolder,
         config: TrainerConfig,
-        algorithm: RLAlgorithm,
+        algorithm: RootAlgorithm,
         ownership: Ownership,
         progress: Progress,
         budget: Budget,
@@ -124,8 +125,11 @@ class Checkpointer:
     def save(self) -> None:
         """Saves now, unless this iteration was saved already."""
         self._settle()
-        if self._unsaved_best is not None:  # before the run, which remembers what is the best
-            self.save_best(self._unsaved_best)
+        unsaved = self._unsaved_best
+        if unsaved is not None:  # before the run, which remembers what is the best
+            self.save_best(unsaved)
+            if unsaved.iteration == self._progress.iterations:
+                return  # with it the run is saved
             self._settle()
         if not self._is_saved():
             self._save_run(self._best)
@@ -279,6 +283,7 @@ class Checkpointer:
         self._restore_best(*state["best"])
 
     def _restore_replay(self, checkpoint: Checkpoint) -> None:
+        assert isinstance(self._algorithm, RLAlgorithm)  # others have none
         if checkpoint.has(REPLAY):
             self._algorithm.load_replay(checkpoint.load(REPLAY))
         else:
@@ -297,7 +302,7 @@ class Checkpointer:
                 self._folder.remove(checkpoint)
 
 
-def load_model(algorithm: RLAlgorithm, checkpoint: Checkpoint) -> None:
+def load_model(algorithm: RootAlgorithm, checkpoint: Checkpoint) -> None:
     """Loads the parameters; another architecture is refused with the lines that differ."""
     saved = checkpoint.load("model")
     own = algorithm.state_dict()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from alfish.config.report import read_operative
 from alfish.errors import CheckpointError
-from alfish.training.inspection import RunFacts, clock, evaluation_words, inspect_run
+from alfish.training.inspection import RunFacts, clock, inspect_run
 
 Pair = tuple[str | None, str | None]
 
@@ -58,11 +58,11 @@ def _results(run: RunFacts) -> dict[str, str]:
         "trained": f"{run.algorithm} on {run.environment}" if run.algorithm else "unknown",
         "state": run.state.partition(":")[0],
         "seed": str(run.seed),
-        "environment steps": f"{run.env_steps:,}",
+        "environment steps": "-" if run.is_supervised else f"{run.env_steps:,}",
         "iterations": f"{run.iterations:,}",
         "time": "-" if run.seconds is None else clock(run.seconds),
-        "last evaluation": (evaluation_words(run.evaluation) or "-").removeprefix("mean return "),
-        "best score": "-" if run.best_score is None else f"{run.best_score:.2f}",
+        "last evaluation": _shortened(str(run.evaluation or "-").removeprefix("mean return ")),
+        "best score": run.score_text() or "-",
     }
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.training.evaluator import Evaluator, create_eval_environment
 from alfish.training.restored_run import RestoredRun
+from alfish.training.run_folder import RunFolder
+from alfish.training.supervised_evaluator import SupervisedEvaluator
 
 _MOST_ENVIRONMENTS = 16
 
@@ -34,7 +36,8 @@ def evaluate_run(
     count = num_environments or _suitable_number(num_episodes, run.config)
     with create_eval_environment(count) as env:
         algorithm = run.build_algorithm(env)
-        returns, lengths = Evaluator(env, run.seeds.child("eval")).evaluate(algorithm, num_episodes)
+        evaluator = Evaluator(env, run.seeds.child("eval"), run.config.reward_reduction)
+        returns, lengths = evaluator.evaluate(algorithm, num_episodes)
     mean = math.fsum(returns) / len(returns)
     return {
         "mean_return": mean,
@@ -44,6 +47,23 @@ def evaluate_run(
         "checkpoint": run.checkpoint.iteration,
         "env_steps": run.checkpoint.manifest["env_steps"],
     }
+
+
+def is_supervised(root_dir: Path) -> bool:
+    """Whether a run learned from data, rather than in environments."""
+    return RunFolder(root_dir).read_run().get("ml_type") == "sl"
+
+
+def evaluate_on_data(root_dir: Path, which: str = "latest") -> dict[str, Any]:
+    """What a checkpoint of a supervised run comes to on its test data; everything comes from the run folder.
+
+    Args:
+        root_dir: the run folder.
+        which: 'latest', 'best', or an iteration.
+    """
+    run = RestoredRun.open(root_dir, which, None)
+    evaluator = SupervisedEvaluator(run.seeds, run.config.eval_uncertainty)
+    return {**evaluator.evaluate(run.build_supervised_algorithm()), "checkpoint": run.checkpoint.iteration}
 
 
 def _suitable_number(num_episodes: int, config: TrainerConfig) -> int:

@@ -51,7 +51,7 @@ def evaluate_on_request(
     while True:
         with create_eval_environment(config.num_eval_environments) as env:
             algorithm = build_algorithm(config, env, seeds)
-            evaluator = Evaluator(env, seeds.child("eval"))
+            evaluator = Evaluator(env, seeds.child("eval"), config.reward_reduction)
             pipe.send(Ready(operative_keys()))
             failure: Failed | None = None
             while failure is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, Protocol
@@ -15,6 +16,8 @@ from alfish.config.gin_state import scope
 from alfish.environments.create import create_environment
 from alfish.environments.environment import Environment
 from alfish.seeding import Seeds
+from alfish.summary.reward_reduction import Reduction, RewardReduction
+from alfish.training.results import AnyEvalResult, EvalResult
 from alfish.types import Nest
 
 
@@ -36,6 +39,10 @@ class Finished:
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
 
+    def result(self, best_score: float) -> EvalResult:
+        """Without its score; `best_score` is that of all evaluations before."""
+        return EvalResult(self.returns, self.lengths, self.of.iteration, self.of.env_steps, best_score)
+
 
 def create_eval_environment(num_environments: int) -> Environment:
     """Environments to evaluate in: bindings in the scope `eval/` hold for them, and only for them."""
@@ -50,9 +57,10 @@ class Evaluator:
     compared.
     """
 
-    def __init__(self, env: Environment, seeds: Seeds) -> None:
+    def __init__(self, env: Environment, seeds: Seeds, reward_reduction: Reduction = None) -> None:
         self.env = env
         self._seeds = seeds
+        self._reduction = RewardReduction(reward_reduction, env.reward_spec.shape)
 
     def evaluate(self, algorithm: RLAlgorithm, num_episodes: int) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Returns and lengths of the first ceil(N / E) episodes of each of the E environments; -1: one of each.
@@ -62,7 +70,7 @@ class Evaluator:
         env = self.env
         quota = 1 if num_episodes == -1 else ceil(num_episodes / env.batch_size)
         device = next(algorithm.parameters()).device
-        episodes = _Episodes(env.batch_size, quota)
+        episodes = _Episodes(env.batch_size, quota, self._reduction)
         with algorithm.evaluating(self._seeds.torch("action", device=device)):
             time_step = env.reset(seed=self._seeds.integer("env"))
             state: Nest = specs.zeros(algorithm.predict_state_spec, env.batch_size, device=device)
@@ -79,6 +87,16 @@ class Evaluator:
         return episodes.results()
 
 
+class FinishedEvaluation(Protocol):
+    """An evaluation that has come to its end."""
+
+    @property
+    def of(self) -> Evaluated: ...
+
+    def result(self, best_score: float) -> AnyEvalResult:
+        """Without the score of `TrainerConfig.score_fn`; `best_score` is that of all evaluations before."""
+
+
 class RequestedEvaluator(Protocol):
     """Evaluates on request, at once or later."""
 
@@ -90,10 +108,10 @@ class RequestedEvaluator(Protocol):
     def pending(self) -> Evaluated | None:
         """The newest evaluation whose result is still to come."""
 
-    def submit(self, evaluated: Evaluated, algorithm: RLAlgorithm) -> None:
-        """Asks for an evaluation of the parameters as they are now."""
+    def submit(self, evaluated: Evaluated, algorithm: Any) -> None:
+        """Asks for an evaluation of the algorithm, of the kind that it was made for, as it is now."""
 
-    def take(self) -> list[Finished]:
+    def take(self) -> Sequence[FinishedEvaluation]:
         """What was finished since the last time. Does not wait."""
 
     def wait(self) -> None:
@@ -117,7 +135,8 @@ class InProcessEvaluator:
     def __init__(self, config: TrainerConfig, seeds: Seeds) -> None:
         self.counts: dict[str, int] = {}
         self._num_episodes = config.num_eval_episodes
-        self._evaluator = Evaluator(create_eval_environment(config.num_eval_environments), seeds.child("eval"))
+        env = create_eval_environment(config.num_eval_environments)
+        self._evaluator = Evaluator(env, seeds.child("eval"), config.reward_reduction)
         self._finished: list[Finished] = []
 
     def submit(self, evaluated: Evaluated, algorithm: RLAlgorithm) -> None:
@@ -138,13 +157,14 @@ class InProcessEvaluator:
 
 
 class _Episodes:
-    """Returns and lengths of the first `quota` episodes of each environment; a vector reward is summed."""
+    """Returns and lengths of the first `quota` episodes of each environment."""
 
-    def __init__(self, batch_size: int, quota: int) -> None:
+    def __init__(self, batch_size: int, quota: int, reduction: RewardReduction) -> None:
         self._quota = quota
-        self._return = torch.zeros(batch_size, dtype=torch.float64)
+        self._reduction = reduction
+        self._return: torch.Tensor | None = None  # [B], or [B, R]
         self._length = torch.zeros(batch_size, dtype=torch.int64)
-        self._done: list[list[tuple[float, int]]] = [[] for _ in range(batch_size)]
+        self._done: list[list[tuple[torch.Tensor, int]]] = [[] for _ in range(batch_size)]
 
     @property
     def complete(self) -> bool:
@@ -152,14 +172,14 @@ class _Episodes:
 
     def observe(self, reward: torch.Tensor, is_first: torch.Tensor, is_last: torch.Tensor) -> None:
         reward = reward.double()
-        self._return += reward if reward.dim() == 1 else reward.sum(-1)
+        total = self._return = reward if self._return is None else self._return + reward
         self._length += 1
-        self._return[is_first] = 0
+        total[is_first] = 0
         self._length[is_first] = 0
         for index in is_last.nonzero().flatten().tolist():
-            self._done[index].append((self._return[index].item(), int(self._length[index])))
+            self._done[index].append((total[index].clone(), int(self._length[index])))
 
     def results(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         kept = [episode for done in self._done for episode in done[: self._quota]]
         returns, lengths = zip(*kept, strict=True)
-        return returns, lengths
+        return tuple(self._reduction(torch.stack(returns).numpy()).tolist()), lengths

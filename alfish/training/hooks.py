@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.problems import ConfigProblems, Problem
 from alfish.progress import Progress
-from alfish.training.results import EpochStats, EvalResult, TrainResult
+from alfish.training.results import AnyEvalResult, EpochStats, TrainResult
+from alfish.training.task import RootAlgorithm
 
 
 @dataclass(frozen=True)
 class Context:
     """Given to on_train_start, on_iteration_end and on_eval_start."""
 
-    algorithm: RLAlgorithm
+    algorithm: RootAlgorithm
     config: TrainerConfig
     progress: Progress
 
@@ -41,7 +41,7 @@ class EpochContext(Context):
 class EvalContext(Context):
     """Given to on_eval_end."""
 
-    result: EvalResult
+    result: AnyEvalResult
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,9 @@ MOMENTS = {
 class Hooks:
     """The hooks of a run, looked up once."""
 
-    def __init__(self, hooks: Sequence[Any], algorithm: RLAlgorithm, config: TrainerConfig, progress: Progress) -> None:
+    def __init__(
+        self, hooks: Sequence[Any], algorithm: RootAlgorithm, config: TrainerConfig, progress: Progress
+    ) -> None:
         self._common = (algorithm, config, progress)
         self._methods = {moment: [getattr(h, moment) for h in hooks if hasattr(h, moment)] for moment in MOMENTS}
         useless = [type(hook).__name__ for hook in hooks if not any(hasattr(hook, moment) for moment in MOMENTS)]

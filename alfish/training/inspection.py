@@ -10,6 +10,7 @@ from typing import Any
 from alfish.errors import CheckpointError
 from alfish.training.checkpoint import Checkpoint
 from alfish.training.option_history import OptionChange, OptionHistory, change_lines
+from alfish.training.results import metrics_text
 from alfish.training.run_folder import RunFolder
 
 
@@ -52,14 +53,30 @@ class EvaluationFacts:
     mean_return: float
     std_return: float
 
+    def __str__(self) -> str:
+        steps = f"{self.env_steps:,} environment steps"
+        return f"mean return {self.mean_return:.2f} +- {self.std_return:.2f} at {steps}"
+
+
+@dataclass(frozen=True)
+class SupervisedEvaluationFacts:
+    """One row of `eval/progress.csv` of a run over data."""
+
+    iteration: int
+    metrics: dict[str, float]
+
+    def __str__(self) -> str:
+        return f"{metrics_text(self.metrics)} after epoch {self.iteration:,}"
+
 
 @dataclass(frozen=True)
 class RunFacts:
     """What a run folder says about a run; None for what it does not."""
 
     folder: str
+    ml_type: str  # 'rl' or 'sl'
     algorithm: str | None
-    environment: str | None
+    environment: str | None  # or the data
     state: str
     seed: int | None
     budget: str | None
@@ -68,7 +85,7 @@ class RunFacts:
     iterations: int
     env_steps: int
     seconds: float | None  # of training, over all sessions
-    evaluation: EvaluationFacts | None  # the newest
+    evaluation: EvaluationFacts | SupervisedEvaluationFacts | None  # the newest
     best_score: float | None
     python: str | None
     versions: dict[str, str]
@@ -76,6 +93,16 @@ class RunFacts:
     init_from: dict[str, Any] | None  # whose parameters it began with
     changes: dict[int, list[OptionChange]]  # of options, by the iteration that the run went on from with them
     checkpoints: tuple[CheckpointFacts, ...]
+
+    @property
+    def is_supervised(self) -> bool:
+        return self.ml_type == "sl"
+
+    def score_text(self) -> str | None:
+        """The best score; one of supervised learning, such as an accuracy, with more digits."""
+        if self.best_score is None:
+            return None
+        return f"{self.best_score:.4g}" if self.is_supervised else f"{self.best_score:.2f}"
 
 
 def inspect_run(root_dir: Path) -> RunFacts:
@@ -89,8 +116,9 @@ def inspect_run(root_dir: Path) -> RunFacts:
     saved = [checkpoint for checkpoint in checkpoints if not checkpoint.is_model_only]
     return RunFacts(
         folder=str(folder.path),
+        ml_type=str(run.get("ml_type", "rl")),
         algorithm=run.get("algorithm"),
-        environment=run.get("environment"),
+        environment=run.get("environment", run.get("data")),
         state=_state(folder, run),
         seed=run.get("seed"),
         budget=run.get("budget"),
@@ -116,10 +144,10 @@ def inspection_text(facts: RunFacts) -> str:
         ("run", facts.folder),
         ("trained", f"{facts.algorithm} on {facts.environment}" if facts.algorithm else "unknown"),
         ("state", facts.state),
-        ("progress", f"{facts.iterations:,} iterations, {facts.env_steps:,} environment steps{_time(facts.seconds)}"),
+        ("progress", f"{_progress(facts)}{_time(facts.seconds)}"),
         ("budget", facts.budget),
-        ("evaluation", evaluation_words(facts.evaluation)),
-        ("best score", None if facts.best_score is None else f"{facts.best_score:.2f}"),
+        ("evaluation", facts.evaluation),
+        ("best score", facts.score_text()),
         ("seed", facts.seed),
         ("started", facts.started),
         ("ended", facts.ended),
@@ -131,13 +159,10 @@ def inspection_text(facts: RunFacts) -> str:
     return "\n".join([*text, "", *_checkpoint_table(facts.checkpoints), *_change_paragraphs(facts.changes)])
 
 
-def evaluation_words(evaluation: EvaluationFacts | None) -> str | None:
-    if evaluation is None:
-        return None
-    return (
-        f"mean return {evaluation.mean_return:.2f} +- {evaluation.std_return:.2f} at "
-        f"{evaluation.env_steps:,} environment steps"
-    )
+def _progress(facts: RunFacts) -> str:
+    if facts.is_supervised:
+        return f"{facts.iterations:,} epochs"
+    return f"{facts.iterations:,} iterations, {facts.env_steps:,} environment steps"
 
 
 def _transfer_words(init_from: dict[str, Any] | None) -> str | None:
@@ -197,7 +222,12 @@ def _rows(file: Path) -> list[dict[str, float]]:
     return rows
 
 
-def _evaluation(row: dict[str, float]) -> EvaluationFacts:
+def _evaluation(row: dict[str, float]) -> EvaluationFacts | SupervisedEvaluationFacts:
+    if "Metrics/AverageReturn" not in row:
+        metrics = {name.removeprefix("Metrics/"): value for name, value in row.items() if name.startswith("Metrics/")}
+        for score in ("Score", "BestScore"):
+            metrics.pop(score, None)
+        return SupervisedEvaluationFacts(int(row["iterations"]), metrics)
     return EvaluationFacts(
         iteration=int(row["iterations"]),
         env_steps=int(row["env_steps"]),

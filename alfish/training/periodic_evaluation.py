@@ -8,18 +8,16 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.progress import Progress
-from alfish.seeding import Seeds
+from alfish.summary.logger import GuardedLogger
 from alfish.summary.metrics import EpisodeMetrics
-from alfish.training.async_evaluator import AsyncEvaluator
-from alfish.training.budget import Budget, Milestones
-from alfish.training.evaluator import Evaluated, InProcessEvaluator, RequestedEvaluator
-from alfish.training.results import EvalResult
+from alfish.training.budget import Milestones
+from alfish.training.evaluator import Evaluated, Finished, FinishedEvaluation
+from alfish.training.results import AnyEvalResult
 from alfish.training.run_summary import make_summary
 from alfish.training.stop_condition import remembers
-from alfish.training.worker_config import WorkerConfig
+from alfish.training.task import Task
 
 _SECONDS_BETWEEN_WORDS = 10.0
 
@@ -27,47 +25,40 @@ _SECONDS_BETWEEN_WORDS = 10.0
 class PeriodicEvaluation:
     """Evaluates at the end of epochs, at `num_evals` moments, or every `eval_interval` iterations, and at the end.
 
-    Its environments and seeds are its own; training is not disturbed. With `async_eval` a worker process plays, and
-    results come later; they are written against the moment that their parameters are of.
+    Training is not disturbed. With `async_eval` a worker process plays, and results come later; they are written
+    against the moment that their parameters are of.
 
     Args:
         config: the options of the run.
-        budget: the end of the run.
+        task: says how to evaluate, and when the run ends.
         progress: of the run.
-        seeds: of the run.
         folder: of the run.
-        algorithm: to be evaluated.
-        from_gin: `config` was made by gin, rather than in Python.
+        loggers: of the run.
     """
 
     def __init__(
         self,
         config: TrainerConfig,
-        budget: Budget,
+        task: Task,
         progress: Progress,
-        seeds: Seeds,
         folder: Path,
-        algorithm: RLAlgorithm,
-        from_gin: bool,
+        loggers: Sequence[GuardedLogger] = (),
     ) -> None:
-        self.latest: EvalResult | None = None
+        self.latest: AnyEvalResult | None = None
         self.best_score: float | None = None
         self._config = config
-        self._budget = budget
+        self._task = task
+        self._budget = task.budget
         self._progress = progress
         self._milestones = Milestones(config.num_evals or 0)
         self._is_owed = False  # the run was ended while an evaluation was under way
         self._moment = Progress()  # that the result which is written is of
-        self._summary = make_summary(folder / "eval", folder / "eval" / "progress.csv", self._moment, config)
-        self._evaluator: RequestedEvaluator
-        if config.async_eval:
-            setup = WorkerConfig.of(config, from_gin, "TrainerConfig.async_eval")
-            self._evaluator = AsyncEvaluator(setup, algorithm, seeds, config.eval_timeout)
-        else:
-            self._evaluator = InProcessEvaluator(config, seeds)
+        table = folder / "eval" / "progress.csv"
+        self._summary = make_summary(folder / "eval", table, self._moment, config, loggers, "eval/")
+        self._evaluator = task.make_evaluator()
 
-    def is_due(self, training: EpisodeMetrics) -> bool:
-        """Asked once after every iteration, with the metrics of training."""
+    def is_due(self) -> bool:
+        """Asked once after every iteration."""
         config = self._config
         if config.num_epochs is not None:
             due = self._budget.epoch_is_over(self._progress)
@@ -76,22 +67,23 @@ class PeriodicEvaluation:
         else:
             due = self._progress.iterations % config.eval_interval == 0
         due, self._is_owed = due or self._is_owed, False
-        return due or self._budget.is_used_up(self._progress) or self._training_succeeds(training)
+        return due or self._budget.is_used_up(self._progress) or self._training_succeeds()
 
-    def request(self, algorithm: RLAlgorithm) -> None:
+    def request(self) -> None:
         """Asks for an evaluation of the parameters as they are now."""
+        algorithm = self._task.algorithm
         model: dict[str, Any] | None = None
-        if self._config.async_eval and self._config.keep_best:  # when the result comes, training has gone on
+        if self._task.evaluates_later and self._config.keep_best:  # when the result comes, training has gone on
             model = {name: value.detach().cpu().clone() for name, value in algorithm.state_dict().items()}
         self._evaluator.submit(self._now(model), algorithm)
 
-    def collect(self) -> Iterator[tuple[Evaluated, EvalResult, bool]]:
+    def collect(self) -> Iterator[tuple[Evaluated, AnyEvalResult, bool]]:
         """What was finished since the last time, written and remembered, and whether it is better than all before."""
         for finished in self._evaluator.take():
             before = self.best_score
-            result = self._judge(finished.of, finished.returns, finished.lengths)
+            result = self._judge(finished)
             self.latest, self.best_score = result, result.best_score
-            self._write(result)
+            self._write(finished.of, result)
             yield finished.of, result, before is None or result.score > before
 
     def wait(self) -> Iterator[str]:
@@ -118,7 +110,7 @@ class PeriodicEvaluation:
         """Waits until it is known which bindings evaluation uses."""
         self._evaluator.wait_until_ready()
 
-    def is_enough(self, result: EvalResult) -> bool:
+    def is_enough(self, result: AnyEvalResult) -> bool:
         """Whether the stop condition holds."""
         return self._config.stop_condition is not None and bool(self._config.stop_condition(result))
 
@@ -145,34 +137,29 @@ class PeriodicEvaluation:
         self._evaluator.close()
         self._summary.close()
 
-    def _write(self, result: EvalResult) -> None:
-        self._moment.iterations, self._moment.env_steps = result.iteration, result.env_steps
-        self._summary.write(
-            {
-                "AverageReturn": result.mean_return,
-                "StandardDeviationOfReturn": result.std_return,
-                "AverageEpisodeLength": result.mean_length,
-                "Score": result.score,
-                "BestScore": result.best_score,
-                **self._evaluator.counts,
-            }
-        )
+    def _write(self, evaluated: Evaluated, result: AnyEvalResult) -> None:
+        self._moment.iterations, self._moment.env_steps = evaluated.iteration, evaluated.env_steps
+        scores = {"Score": result.score, "BestScore": result.best_score}
+        self._summary.write({**result.summaries(), **scores, **self._evaluator.counts})
         self._summary.flush()
 
-    def _training_succeeds(self, training: EpisodeMetrics) -> bool:
+    def _training_succeeds(self) -> bool:
         """Whether the returns of training meet the stop condition already, and no evaluation looks into it."""
-        returns = training.latest("AverageReturn")
-        if not self._config.evaluate_upon_training_success or not returns or self._evaluator.pending is not None:
+        if not self._config.evaluate_upon_training_success or self._evaluator.pending is not None:
+            return False
+        training = self._task.algorithm.metrics
+        assert isinstance(training, EpisodeMetrics)  # TrainerConfig refuses the option where there are no episodes
+        returns, lengths = training.latest("AverageReturn"), training.latest("AverageEpisodeLength")
+        if not returns:
             return False
         # A condition such as Plateau counts its calls, and only evaluations shall count: a copy is asked.
         condition = copy(self._config.stop_condition)
         assert condition is not None  # TrainerConfig refuses None
-        return bool(condition(self._judge(self._now(), returns, training.latest("AverageEpisodeLength"))))
+        return bool(condition(self._judge(Finished(self._now(), tuple(returns), tuple(map(int, lengths))))))
 
     def _now(self, model: dict[str, Any] | None = None) -> Evaluated:
         return Evaluated(self._progress.iterations, self._progress.env_steps, self._progress.updates, model)
 
-    def _judge(self, evaluated: Evaluated, returns: Sequence[float], lengths: Sequence[float]) -> EvalResult:
+    def _judge(self, finished: FinishedEvaluation) -> AnyEvalResult:
         best = float("-inf") if self.best_score is None else self.best_score
-        result = EvalResult(tuple(returns), tuple(map(int, lengths)), evaluated.iteration, evaluated.env_steps, best)
-        return result.scored(self._config.score_fn)
+        return finished.result(best).scored(self._config.score_fn)

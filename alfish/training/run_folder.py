@@ -8,6 +8,8 @@ runs/ppo/2026-11-16_10-00-00/
   train/ eval/     TensorBoard events
   progress.csv     the same numbers as a table
   checkpoints/
+  snapshots/       files that TrainerConfig.code_snapshots names
+  profile/         with TrainerConfig.profiling: where the time went
 """
 
 from __future__ import annotations

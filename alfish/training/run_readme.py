@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from alfish.training.results import metrics_text
+
 _COMMANDS = """\
 ## What to do with it
 
 These commands need this folder, wherever it is, and nothing else; they are given inside it, hence the `.`:
 
-- Watch it: `python -m alfish.play --root_dir=.`, without a display with `--record_file=play.mp4`
-- How good is it: `python -m alfish.evaluate --root_dir=. --num_episodes=100`
+{looking}
 - What is in the checkpoints, and are they whole: `alfish inspect .`
 - Curves: `tensorboard --logdir=.`
 - Go on: `python -m alfish.train --root_dir=. {more}`
 - Train once more from the start, with the same seed: `python -m alfish.train --gin_file=config.gin --root_dir=../again`
 """
+_PLAYING = """\
+- Watch it: `python -m alfish.play --root_dir=.`, without a display with `--record_file=play.mp4`
+- How good is it: `python -m alfish.evaluate --root_dir=. --num_episodes=100`"""
+_TESTING = "- How good is it on the test data: `python -m alfish.evaluate --root_dir=.`"
 _FILES = """\
 ## What is in it
 
@@ -32,22 +37,29 @@ _FILES = """\
 
 def readme_text(facts: Mapping[str, Any]) -> str:
     """The README for what `run.json` says; facts that are missing are left out."""
-    title = f"# {facts.get('algorithm', 'A run')} on {facts.get('environment', 'an environment')}"
+    title = f"# {facts.get('algorithm', 'A run')} on {facts.get('environment', facts.get('data', 'an environment'))}"
     versions = facts.get("versions", {})
     trained = (
         f"Trained with alfish {versions.get('alfish')} (torch {versions.get('torch')}, gymnasium "
-        f"{versions.get('gymnasium')}, Python {facts.get('python')}) in {_environments(facts)}, "
+        f"{versions.get('gymnasium')}, Python {facts.get('python')}) {_source(facts)}, "
         f"for {facts.get('budget')}, with seed {facts.get('seed')}."
     )
     lines = [title, "", trained, *_origin(facts), *_course(facts), *_result(facts)]
     if facts.get("modules"):
         lines.append(f"The configuration imports {', '.join(facts['modules'])}, which Python must be able to find.")
-    return "\n".join([*lines, "", _COMMANDS.format(more=_more(facts)), _FILES])
+    looking = _TESTING if _is_supervised(facts) else _PLAYING
+    return "\n".join([*lines, "", _COMMANDS.format(looking=looking, more=_more(facts)), _FILES])
 
 
-def _environments(facts: Mapping[str, Any]) -> str:
+def _is_supervised(facts: Mapping[str, Any]) -> bool:
+    return bool(facts.get("ml_type") == "sl")
+
+
+def _source(facts: Mapping[str, Any]) -> str:
+    if _is_supervised(facts):
+        return f"on {facts.get('num_examples')} examples"
     number = facts.get("num_environments")
-    return "1 environment" if number == 1 else f"{number} environments"
+    return "in 1 environment" if number == 1 else f"in {number} environments"
 
 
 def _origin(facts: Mapping[str, Any]) -> list[str]:
@@ -62,6 +74,8 @@ def _course(facts: Mapping[str, Any]) -> list[str]:
     if "ended" not in facts:
         return [f"Started {facts.get('started')}. This was written at the start: `alfish inspect .` knows the state."]
     done = f"{facts['iterations']:,} iterations, {facts['env_steps']:,} environment steps, {facts['updates']:,} updates"
+    if _is_supervised(facts):
+        done = f"{facts['iterations']:,} epochs, {facts['updates']:,} updates"
     return [f"Started {facts['started']}, ended {facts['ended']} ({facts['state']}) after {done}."]
 
 
@@ -69,6 +83,11 @@ def _result(facts: Mapping[str, Any]) -> list[str]:
     evaluation = facts.get("evaluation")
     if evaluation is None:
         return []
+    if _is_supervised(facts):
+        return [
+            f"Last evaluation: {metrics_text(evaluation['metrics'])}, after epoch {evaluation['iteration']:,}. "
+            f"Best score of all evaluations: {facts['best_score']:.4g}."
+        ]
     return [
         f"Last evaluation: mean return {evaluation['mean_return']:.2f} +- {evaluation['std_return']:.2f} over "
         f"{evaluation['episodes']} episodes, at iteration {evaluation['iteration']:,}. "

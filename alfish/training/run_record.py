@@ -8,17 +8,15 @@ from dataclasses import replace
 import torch
 
 from alfish import config as gin_config
-from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.problems import Place
 from alfish.config.record import Binding, Config
-from alfish.environments.environment import Environment
-from alfish.training.budget import Budget
 from alfish.training.option_history import OptionHistory
 from alfish.training.results import TrainResult
 from alfish.training.run_folder import RunFolder, describe_machine
 from alfish.training.run_readme import readme_text
 from alfish.training.run_start import RunStart
+from alfish.training.task import Task
 
 _DRAWN = Place("drawn when the run began")
 _LIMITS = ("num_epochs", "num_iterations", "num_env_steps")
@@ -38,18 +36,14 @@ class RunRecord:
     def begin(
         self,
         options: TrainerConfig,
-        algorithm: RLAlgorithm,
-        env: Environment,
-        budget: Budget,
+        task: Task,
         seed: int,
         start: RunStart,
     ) -> None:
         """
         Args:
             options: of the run.
-            algorithm: that learns.
-            env: that it learns in.
-            budget: what the run is to come to.
+            task: what it learns from, and who learns.
             seed: root of all random streams. When nobody chose it, `config.gin` gets it, and so repeats the run.
             start: where the run starts, and with what.
         """
@@ -62,12 +56,14 @@ class RunRecord:
         if start.is_new:  # whatever a start that came to no checkpoint had recorded
             self._folder.write_run(init_from=start.transferred and start.transferred.facts())
         self._folder.write_run(
-            algorithm=type(algorithm).__name__,
-            environment=env.name,
-            num_environments=env.batch_size,
+            ml_type=options.ml_type,
+            algorithm=type(task.algorithm).__name__,
+            **task.identity(),
+            **task.facts(),
             modules=[] if config is None else [item.module for item in config.imports],
+            conf_file=options.conf_file,
             seed=seed,
-            budget=str(budget),
+            budget=str(task.budget),
             limits={name: limit for name in _LIMITS if (limit := getattr(options, name))},
             state="running",
             started=self._folder.read_run().get("started", _now()),
@@ -91,16 +87,7 @@ class RunRecord:
             "episodes": result.episodes,
         }
         if evaluation is not None:
-            facts |= {
-                "best_score": result.best_score,
-                "evaluation": {
-                    "mean_return": evaluation.mean_return,
-                    "std_return": evaluation.std_return,
-                    "episodes": len(evaluation.returns),
-                    "iteration": evaluation.iteration,
-                    "env_steps": evaluation.env_steps,
-                },
-            }
+            facts |= {"best_score": result.best_score, "evaluation": evaluation.facts()}
         self._write_operative()
         self._folder.write_run(**facts)
         self._write_readme()

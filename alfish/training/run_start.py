@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import torch
+
 from alfish import config as gin_config
-from alfish.algorithms.rl_algorithm import RLAlgorithm
-from alfish.environments.environment import Environment
 from alfish.errors import CheckpointMisfit
 from alfish.training.checkpoint import Checkpoint
 from alfish.training.checkpointer import Checkpointer
 from alfish.training.option_history import OptionChange, OptionHistory, change_lines, option_changes
 from alfish.training.run_folder import RunFolder
+from alfish.training.task import Task
+from alfish.training.threads import is_same_machine
 from alfish.training.transfer import Transferred, TransferSource, transfer
 
 
@@ -18,18 +20,16 @@ class RunStart:
 
     Args:
         folder: of the run.
-        algorithm: that learns.
-        env: that it learns in.
+        task: what it learns from, and who learns.
     """
 
-    def __init__(self, folder: RunFolder, algorithm: RLAlgorithm, env: Environment) -> None:
+    def __init__(self, folder: RunFolder, task: Task) -> None:
         self.changes = _option_changes(folder)  # since the last start
         self.transferred: Transferred | None = None
         self._folder = folder
-        self._algorithm = algorithm
+        self._task = task
         self._then = folder.read_run()
-        self._now = {"algorithm": type(algorithm).__name__, "environment": env.name}
-        self._num_environments = env.batch_size
+        self._now = {"algorithm": type(task.algorithm).__name__, **task.identity()}
         self._resumed: Checkpoint | None = None
         self._episodes_go_on = False
         self._ignored: str | None = None
@@ -61,22 +61,36 @@ class RunStart:
         if self._resumed is not None:
             self._ignored = init_from
         elif init_from is not None:
-            self.transferred = transfer(TransferSource.parse(init_from), self._algorithm)
+            self.transferred = transfer(TransferSource.parse(init_from), self._task.algorithm)
 
     def words(self) -> list[str]:
         """What to tell about it; nothing of a run that is simply new."""
         if self._resumed is None:
             return [str(self.transferred)] if self.transferred else []
-        episodes = "in the middle of its episodes" if self._episodes_go_on else "with new episodes"
-        words = [f"going on from iteration {self._resumed.iteration}, {episodes}"]
-        before, now = self._then.get("num_environments", self._num_environments), self._num_environments
-        if before != now:
-            words.append(f"{before} environments before, {now} now: not to the bit what it would have been")
+        how = self._task.resumption(self._episodes_go_on)
+        words = [f"going on from iteration {self._resumed.iteration}, {how}"]
+        for what, now in self._task.facts().items():
+            before, things = self._then.get(what, now), what.removeprefix("num_")
+            if before != now:
+                words.append(f"{before} {things} before, {now} now: not to the bit what it would have been")
+        words += self._other_numbers()
         if self.changes:
             words.append(f"options that were changed:{change_lines(self.changes)}")
         if self._ignored is not None:
             words.append(f"--init_from={self._ignored}: no effect, the run has begun already")
         return words
+
+    def _other_numbers(self) -> list[str]:
+        now = torch.get_num_threads()
+        before = self._then.get("torch_threads", now)
+        if before != now:
+            return [
+                f"{before} torch thread(s) before, {now} now: not to the bit what it would have been. "
+                f"TrainerConfig.num_threads={before} keeps them"
+            ]
+        if not is_same_machine(self._then):
+            return ["on another machine than before: perhaps not to the bit what it would have been"]
+        return []
 
     def _refuse_another_task(self) -> None:
         """The parameters might fit all the same, but curves, best score and replay would be of two different things."""

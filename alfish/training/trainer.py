@@ -10,28 +10,37 @@ import torch
 
 from alfish import config as gin_config
 from alfish import nest
+from alfish.algorithms.output_summary import summarized_output
+from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
-from alfish.environments.create import create_environment
+from alfish.collective import Collective
 from alfish.errors import NumericFault, StorageFault
 from alfish.progress import Progress
 from alfish.seeding import Seeds
 from alfish.summary.console import Console
+from alfish.summary.logger import open_loggers
 from alfish.summary.timers import Timers
-from alfish.training.async_unroller import AsyncUnroller
-from alfish.training.budget import Budget
-from alfish.training.build import build_algorithm, warn_of_idle_options
+from alfish.training.accelerator import empty_cache
+from alfish.training.build import bound_options, warn_of_idle
 from alfish.training.checkpointer import Checkpointer, Stateful
+from alfish.training.code_snapshot import store_code_snapshots
 from alfish.training.crash import may_save
+from alfish.training.distributed import Opening, agreed_stop, fitted_options, patience, refuse_uneven_work
+from alfish.training.environment_task import EnvironmentTask
 from alfish.training.epoch import Epoch
+from alfish.training.follower import share_start
 from alfish.training.hooks import Hooks
+from alfish.training.parameter_check import ParameterCheck
 from alfish.training.periodic_evaluation import PeriodicEvaluation
+from alfish.training.profiling import LoopProfiler
 from alfish.training.results import EpochStats, TrainResult
 from alfish.training.run_folder import RunFolder, new_folder
 from alfish.training.run_record import RunRecord
 from alfish.training.run_start import RunStart
 from alfish.training.run_summary import SummarySchedule, make_summary
 from alfish.training.signals import RunSignals
-from alfish.training.worker_config import WorkerConfig
+from alfish.training.supervised_task import SupervisedTask
+from alfish.training.task import Task
 
 
 class Trainer:
@@ -45,6 +54,7 @@ class Trainer:
         root_dir: the run folder; None: `config.root_dir`, else `runs/<config name>/<time>`.
         strict: refuse bindings that nothing uses, rather than warn.
         init_from: another run, `RUN[@step|@best][:prefix]`, whose parameters a run that is new begins with.
+        ranks: under `torchrun`, the processes that train together, of which this is the first; None: it is alone.
     """
 
     def __init__(
@@ -53,9 +63,11 @@ class Trainer:
         root_dir: str | None = None,
         strict: bool = False,
         init_from: str | None = None,
+        ranks: Collective | None = None,
     ) -> None:
         from_gin = config is None
-        self.config = config = TrainerConfig() if config is None else config
+        self._ranks = ranks = ranks or Collective()
+        self.config = config = fitted_options(bound_options() if config is None else config, ranks)
         self.folder = RunFolder(root_dir or config.root_dir or new_folder(_parent_folder()))
         with ExitStack() as resources:  # when a part cannot be made, the parts before it are closed
             self.folder.open()
@@ -65,25 +77,30 @@ class Trainer:
             self.seeds = self._choose_seeds()
             torch.set_num_threads(config.num_threads or 1)
 
-            self.env = resources.enter_context(create_environment())
-            self.algorithm = build_algorithm(config, self.env, self.seeds)
-            warn_of_idle_options(self.algorithm, config)
+            ranks.join(patience(config))
+            ranks.from_first(Opening.of(self.seeds, self.folder.checkpoints))
+            self.task = _make_task(config, self.seeds, from_gin, ranks)
+            resources.callback(self.task.close)
+            self.algorithm = self.task.algorithm
+            if isinstance(self.algorithm, RLAlgorithm):
+                refuse_uneven_work(config, self.algorithm, ranks)
+            if ranks.size == 1 and config.ddp_paras_check_interval:
+                warn_of_idle({"one process trains: torchrun starts several": ["ddp_paras_check_interval"]})
+            then = self.folder.read_run() if self.folder.checkpoints.all() else {}
+            self._num_threads = self.task.num_threads(then)
+            torch.set_num_threads(self._num_threads)
             path = self.folder.path
-            self.summary = make_summary(path / "train", path / "progress.csv", self.progress, config)
+            loggers = open_loggers(config.loggers, path)
+            self.summary = make_summary(path / "train", path / "progress.csv", self.progress, config, loggers)
             resources.callback(self.summary.close)
-            unroller = self._make_unroller(from_gin, resources) if config.async_unroll else None
-            ownership = self.algorithm.start(
-                self.env, config, self.seeds, self.progress, self.summary, self.timers, unroller
-            )
+            ownership = self.task.start(self.progress, self.summary, self.timers)
 
-            self._budget = Budget.of(config, self.env.batch_size, self.algorithm.on_policy)
+            self._budget = self.task.budget
             self._summary_schedule = SummarySchedule(config, self._budget, self.progress)
             parts: dict[str, Stateful] = {"summary": self.summary, "summary_schedule": self._summary_schedule}
             self._evaluation: PeriodicEvaluation | None = None
             if config.evaluate:
-                self._evaluation = PeriodicEvaluation(
-                    config, self._budget, self.progress, self.seeds, path, self.algorithm, from_gin
-                )
+                self._evaluation = PeriodicEvaluation(config, self.task, self.progress, path, loggers)
                 resources.callback(self._evaluation.close)
                 parts["evaluation"] = self._evaluation
             self.hooks = Hooks(config.hooks, self.algorithm, config, self.progress)
@@ -98,7 +115,7 @@ class Trainer:
                 announce=lambda path: self.hooks.call("on_checkpoint", path),
             )
             resources.callback(self._checkpointer.close)
-            self._console = Console(show_progress=config.show_progress, verbose=config.verbose)
+            self._console = Console(counts=self.task.counts, show_progress=config.show_progress, verbose=config.verbose)
             resources.callback(self._console.close)
             self._signals = RunSignals(path, config.grace_period, self.folder.checkpoints.last_words)
             self._stopped_by: str | None = None
@@ -107,13 +124,19 @@ class Trainer:
             if self._evaluation is not None and gin_config.inoperative_lines():
                 self._evaluation.wait_until_ready()  # it may use what seems idle
             gin_config.report_inoperative(strict)
-            start = RunStart(self.folder, self.algorithm, self.env)
+            start = RunStart(self.folder, self.task)
             start.restore(self._checkpointer, init_from)
             self.progress.fraction = self._budget.fraction(self.progress)
+            if isinstance(self.algorithm, RLAlgorithm):
+                share_start(ranks, self.algorithm, ownership, self.progress)
+            self._check = ParameterCheck(ranks, self.algorithm, config.ddp_paras_check_interval)
             self._record = RunRecord(self.folder)
-            self._record.begin(config, self.algorithm, self.env, self._budget, self.seeds.root, start)
+            self._record.begin(config, self.task, self.seeds.root, start)
             self._introduce(start)
             self.summary.text("optimizers", ownership.report())
+            store_code_snapshots(config.code_snapshots or (), path, self.summary, start.iteration)
+            self._profiler = LoopProfiler(path / "profile" if config.profiling else None)
+            resources.callback(self._profiler.close)
             resources.callback(self._write_end)
             self._resources = resources.pop_all()
 
@@ -133,6 +156,7 @@ class Trainer:
             self._console.begin(self.progress)
             epoch = Epoch(self)
             while not self._is_over():
+                self._profiler.resume()
                 self.summary.enabled = self._summary_schedule.next_may_write()
                 self._train_iter()
                 self._summarize()
@@ -141,6 +165,7 @@ class Trainer:
                 self._save()
                 self.hooks.call("on_iteration_end")
                 self._console.update(self.progress, self.algorithm.metrics, self.timers)
+                self._profiler.pause()
                 if self._budget.epoch_is_over(self.progress) or self._is_over():
                     yield epoch.finish()
                     epoch = Epoch(self)
@@ -176,7 +201,7 @@ class Trainer:
             seconds=self.timers.seconds(),
             stopped_by=self._stopped_by or "budget",
             root_dir=str(self.folder.path),
-            env_restarts=self.env.num_restarts,
+            env_restarts=self.task.num_restarts,
         )
 
     def close(self) -> None:
@@ -185,8 +210,13 @@ class Trainer:
 
     def _train_iter(self) -> None:
         self._is_between = False
-        self.algorithm.train_iter(self._budget.may_interact(self.progress))
+        torch.set_num_threads(self._num_threads)  # another trainer of this process may want another number
+        if self.config.empty_cache:
+            empty_cache(self.config.device)
+        with summarized_output(self.algorithm, self.summary, self.config.summarize_output):
+            self.task.train_iter(self.progress)
         self.progress.fraction = self._budget.fraction(self.progress)
+        self._check.after(self.progress.iterations)
         self._is_between = True
 
     # Between iterations
@@ -199,9 +229,12 @@ class Trainer:
             with self.summary.scope("Time"):
                 for phase, share in self.timers.shares().items():
                     self.summary.scalar(phase, share)
-            if self.env.num_restarts:
-                self.summary.scalar("env_restarts", self.env.num_restarts)
-            self.summary.write(self.algorithm.metrics.results())
+            if self.task.num_restarts:
+                self.summary.scalar("env_restarts", self.task.num_restarts)
+            metrics = self.algorithm.metrics.results()
+            if self._ranks.size > 1:  # the rest is of this rank
+                metrics |= {"EnvironmentSteps": self.progress.env_steps, "NumberOfEpisodes": self.progress.episodes}
+            self.summary.write(metrics)
         self.summary.poll()
 
     def _evaluate(self) -> None:
@@ -211,10 +244,10 @@ class Trainer:
             if is_wished:
                 self._console.message("no evaluation: TrainerConfig.evaluate is False")
             return
-        if evaluation.is_due(self.algorithm.metrics) or is_wished:
+        if evaluation.is_due() or is_wished:
             self.hooks.call("on_eval_start")
             with self.timers("eval"):
-                evaluation.request(self.algorithm)
+                evaluation.request()
         self._take_results(evaluation)
         if self._budget.is_used_up(self.progress):
             self._wait_for_results(evaluation)
@@ -231,10 +264,7 @@ class Trainer:
     def _take_results(self, evaluation: PeriodicEvaluation) -> None:
         for evaluated, result, is_best in evaluation.collect():
             self.hooks.call("on_eval_end", result)
-            self._console.message(
-                f"evaluation at {result.env_steps:,} steps: mean return {result.mean_return:.2f} +- "
-                f"{result.std_return:.2f}"
-            )
+            self._console.message(f"evaluation {result.moment}: {result}")
             if evaluation.is_enough(result):  # asked first: what the condition remembers is saved
                 self._stopped_by = type(self.config.stop_condition).__name__
             if self.config.keep_best and is_best:
@@ -251,8 +281,9 @@ class Trainer:
                 self._checkpointer.finish()
 
     def _heed_signals(self) -> None:
-        if self._signals.received is not None:
-            self._stopped_by = self._signals.received.name
+        received, _ = agreed_stop(self._ranks, self._signals.received, self._is_over())
+        if received is not None:
+            self._stopped_by = received.name
             self._console.message(f"{self._stopped_by}: saving at iteration {self.progress.iterations} and leaving")
 
     def _save_upon_crash(self, error: Exception) -> None:
@@ -279,12 +310,6 @@ class Trainer:
 
     # At the start
 
-    def _make_unroller(self, from_gin: bool, resources: ExitStack) -> AsyncUnroller:
-        setup = WorkerConfig.of(self.config, from_gin, "TrainerConfig.async_unroll")
-        unroller = AsyncUnroller(self.algorithm, self.env, self.config, setup, self.seeds, self.timers)
-        resources.callback(unroller.rest)
-        return unroller
-
     def _choose_seeds(self) -> Seeds:
         if self.config.random_seed is not None:
             return Seeds(self.config.random_seed)
@@ -300,14 +325,16 @@ class Trainer:
 
     def _introduce(self, start: RunStart) -> None:
         say = self._console.message
-        env, name = self.env, type(self.algorithm).__name__
+        name = type(self.algorithm).__name__
         size = sum(parameter.numel() for parameter in self.algorithm.parameters())
-        say(f"{name} with {size:,} parameters on {env.batch_size} x {env.name}, for {self._budget}")
+        say(f"{name} with {size:,} parameters on {self.task}, for {self._budget}")
         say(f"seed {self.seeds.root}, {torch.get_num_threads()} torch thread(s), run folder {self.folder.path}")
-        if self.config.async_unroll:
-            say(f"{self.config.num_unroll_workers} worker(s) act meanwhile; such a run cannot be repeated to the bit")
-        for words in start.words():
+        for words in [*self.task.words(), *start.words()]:
             say(words)
+
+
+def _make_task(config: TrainerConfig, seeds: Seeds, from_gin: bool, ranks: Collective) -> Task:
+    return SupervisedTask(config, seeds) if config.ml_type == "sl" else EnvironmentTask(config, seeds, from_gin, ranks)
 
 
 def _parent_folder() -> Path:

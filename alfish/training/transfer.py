@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.config.problems import nearest
 from alfish.errors import CheckpointError, CheckpointMisfit, ConfigError
 from alfish.training.run_folder import RunFolder
+from alfish.training.task import RootAlgorithm
 
 _FORM = "--init_from=RUN[@step|@best][:prefix]"
 _SOURCE = re.compile(r"(?P<run>.+?)(@(?P<which>latest|best|\d+))?(:(?P<prefix>\w+(\.\w+)*))?")
@@ -73,7 +73,7 @@ class Transferred:
         return f"{told}; not taken over:{_listed(self.left)}" if self.left else told
 
 
-def transfer(source: TransferSource, algorithm: RLAlgorithm) -> Transferred:
+def transfer(source: TransferSource, algorithm: RootAlgorithm) -> Transferred:
     """Loads what fits by name and shape; the rest stays as it was made. When nothing fits, that is an error."""
     folder = RunFolder(source.run)
     if not folder.path.is_dir():

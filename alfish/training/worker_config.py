@@ -18,6 +18,7 @@ from alfish.config.record import Config
 # What the trainer alone does; a hook made a second time in a worker could open its files a second time.
 _NOT_FOR_WORKERS: dict[str, Any] = {
     "hooks": (),
+    "loggers": (),
     "stop_condition": None,
     "score_fn": None,
     "evaluate_upon_training_success": False,
@@ -31,10 +32,12 @@ class WorkerConfig:
     Args:
         bindings: all that gin has bound.
         options: a pickled `TrainerConfig` that was made in Python; None: gin makes it.
+        conf_file: what gin does not know of it.
     """
 
     bindings: Carried
     options: bytes | None
+    conf_file: str = ""
 
     @classmethod
     def of(cls, config: TrainerConfig, from_gin: bool, switch: str) -> WorkerConfig:
@@ -51,7 +54,7 @@ class WorkerConfig:
         # Bindings may have been made without a file.
         bindings = carried(current() or Config((), (), (), ()))
         if from_gin:
-            return cls(bindings, None)
+            return cls(bindings, None, config.conf_file)
         options = copy(config)
         for name, value in _NOT_FOR_WORKERS.items():
             object.__setattr__(options, name, value)  # `replace` would call gin
@@ -73,7 +76,7 @@ class WorkerConfig:
             with gin.unlock_config():  # given as arguments, gin would still make what is bound
                 for name, value in _NOT_FOR_WORKERS.items():
                     gin.bind_parameter(f"TrainerConfig.{name}", value)
-            return TrainerConfig()
+            return TrainerConfig(conf_file=self.conf_file)
         config: TrainerConfig = pickle.loads(self.options)  # noqa: S301, of our own parent
         return config
 

@@ -16,6 +16,7 @@ from alfish.errors import ConfigError, EnvironmentFault
 from alfish.playing import player
 from alfish.playing.panel import Panel
 from alfish.playing.player import Moment, Played, PlayOptions, play_run
+from alfish.summary.reward_reduction import RewardReduction
 from alfish.training.evaluation import evaluate_run
 from tests.trained_run import CARTPOLE, train_run
 
@@ -168,3 +169,12 @@ def test_an_episode_is_counted_from_first_to_last():
     for reward, is_first, is_last in ((0.0, True, False), (1.5, False, False), (2.0, False, True), (9.0, True, False)):
         played.add(Moment(reward, is_first, is_last, torch.tensor(0), Explanation()), env)
     assert (played.returns, played.lengths) == ([3.5], [2])
+
+
+def test_the_return_of_a_vector_reward_is_that_of_the_evaluation():
+    env = create_environment("CartPole-v1")
+    played = Played(RewardReduction("max", (2,)))
+    rewards = (([9.0, 9.0], True, False), ([1.0, 5.0], False, False), ([3.0, -5.0], False, True))
+    for reward, is_first, is_last in rewards:
+        played.add(Moment(np.array(reward), is_first, is_last, torch.tensor(0), Explanation()), env)
+    assert played.returns == [4.0]  # of the sums 4 and 0, not 5 + 3

@@ -32,6 +32,16 @@ def test_an_epoch_of_fractional_or_long_unrolls(unroll_length, expected):
     assert epochs.num_iterations == expected
 
 
+def test_when_nobody_acts_the_steps_of_an_epoch_are_updates():
+    config = TrainerConfig(algorithm_ctor=object, num_epochs=3, num_steps_per_epoch=10)
+    epochs = Budget.offline(config, updates_per_iter=4)
+    assert epochs.num_iterations == 9
+    assert str(epochs) == "3 epochs of 3 iterations with 4 updates each"
+    assert epochs.fraction(at(3)) == 1 / 3
+    iterations = Budget.offline(TrainerConfig(algorithm_ctor=object, num_iterations=5), updates_per_iter=4)
+    assert (iterations.num_iterations, str(iterations)) == (5, "5 iterations")
+
+
 def test_of_unrolls_that_take_what_is_there_the_longest_counts_ahead():
     by_steps = budget(
         num_iterations=0, num_env_steps=100, async_unroll=True, unroll_length=0, max_unroll_length=5, on_policy=False
@@ -92,3 +102,12 @@ def test_no_milestones_are_never_passed():
 def test_looking_ahead_does_not_pass_a_milestone():
     milestones = Milestones(2)
     assert [milestones.will_pass(0.5), milestones.passed(0.5), milestones.will_pass(0.9)] == [True, True, False]
+
+
+def test_over_data_every_iteration_is_an_epoch():
+    budget = Budget.of_epochs(4)
+    assert str(budget) == "4 epochs"
+    assert [budget.fraction(Progress(iterations=n)) for n in range(6)] == [0.0, 0.25, 0.5, 0.75, 1.0, 1.0]
+    assert [budget.epoch(Progress(iterations=n)) for n in (1, 2, 3)] == [1, 2, 3]
+    assert budget.epoch_is_over(Progress(iterations=3))
+    assert budget.next_fraction(Progress(iterations=1)) == 0.5

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gin
 import pytest
 import torch
 
+from alfish import config as gin_config
 from alfish.algorithms.actor_critic import ActorCriticAlgorithm
 from alfish.algorithms.ppo import PPOAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
@@ -10,7 +12,7 @@ from alfish.config.problems import ConfigProblems
 from alfish.environments.create import create_environment
 from alfish.errors import ConfigError
 from alfish.seeding import Seeds
-from alfish.training.build import build_algorithm
+from alfish.training.build import bound_options, build_algorithm
 from tests.training.tiny import bind, make
 
 
@@ -59,20 +61,14 @@ def test_all_options_without_effect_are_refused_together():
     ]
 
 
-def train_step_calls(**options) -> int:
-    """How often `train_step` is called in an update over five steps."""
-    trainer = make(num_iterations=1, mini_batch_size="whole", **options)
-    calls = []
-    train_step = trainer.algorithm.train_step
-    trainer.algorithm.train_step = lambda *arguments: calls.append(1) or train_step(*arguments)
-    trainer.train()
-    return len(calls)
-
-
 @pytest.mark.parametrize(("independent", "calls"), [(None, 1), (True, 1), (False, 5)])
-def test_steps_without_memory_are_trained_as_one_batch_unless_told_otherwise(independent, calls):
+def test_steps_without_memory_are_trained_as_one_batch_unless_told_otherwise(monkeypatch, independent, calls):
     bind()
-    assert train_step_calls(temporally_independent_train_step=independent) == calls
+    seen, train_step = [], PPOAlgorithm.train_step
+    # As a subclass with a step of its own would.
+    monkeypatch.setattr(PPOAlgorithm, "train_step", lambda *arguments: seen.append(1) or train_step(*arguments))
+    make(num_iterations=1, mini_batch_size="whole", temporally_independent_train_step=independent).train()
+    assert len(seen) == calls
 
 
 def test_steps_with_memory_cannot_be_trained_as_one_batch():
@@ -83,8 +79,26 @@ def test_steps_with_memory_cannot_be_trained_as_one_batch():
 
 def test_options_that_are_idle_are_told_with_the_reason(caplog):
     bind()
-    make(num_eval_episodes=3, num_evals=2, use_rollout_state=True, async_eval=True).close()
+    make(num_eval_episodes=3, num_evals=2, use_rollout_state=True, async_eval=True, replay_buffer_length=9).close()
     assert caplog.messages == [
         "TrainerConfig.num_evals, TrainerConfig.num_eval_episodes: no effect, since evaluate is False",
         "TrainerConfig.use_rollout_state: no effect, since PPOAlgorithm has no memory",
+        "TrainerConfig.replay_buffer_length: no effect, since PPOAlgorithm is on-policy and has no replay",
     ]
+
+
+def test_bound_options_know_the_config_they_were_read_from(tmp_path):
+    (tmp_path / "mine.gin").write_text('include "ppo.gin"\n')
+    gin_config.load([str(tmp_path / "mine.gin")])
+    assert bound_options().conf_file == str(tmp_path / "mine.gin")
+    assert bound_options().mini_batch_size == 128
+    gin_config.clear()
+    bind()
+    gin.bind_parameter("TrainerConfig.algorithm_ctor", PPOAlgorithm)
+    assert bound_options().conf_file == ""
+
+
+def test_a_config_that_names_a_config_is_refused():
+    gin_config.load(["ppo.gin"], ["TrainerConfig.conf_file=other.gin"])
+    with pytest.raises(ConfigProblems, match=r"TrainerConfig.conf_file: is filled in by the commands: --gin_file"):
+        bound_options()

@@ -8,7 +8,7 @@ import pytest
 from alfish.errors import CheckpointError
 from alfish.training.comparison import compare_runs, comparison_text
 from alfish.training.run_folder import RunFolder
-from tests.trained_run import CARTPOLE, train_run
+from tests.trained_run import CARTPOLE, SUPERVISED, train_run
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +72,13 @@ def test_a_folder_without_the_options_is_told(runs, tmp_path):
     (other / "operative.gin").unlink()
     with pytest.raises(CheckpointError, match=r"operative\.gin cannot be read"):
         compare_runs(runs[0], other)
+
+
+def test_runs_over_data_are_compared_as_well(tmp_path):
+    one, other = (train_run(tmp_path, f"{SUPERVISED}\nblobs.noise = {noise}", str(noise)) for noise in (0.1, 2.0))
+    comparison = compare_runs(one, other)
+    assert comparison.options["blobs.noise"] == ("0.1", "2.0")
+    lines = comparison_text(comparison).splitlines()
+    (steps,) = [line for line in lines if line.startswith("environment steps")]
+    assert steps.split() == ["environment", "steps", "-", "-"]
+    assert any(line.startswith("last evaluation") and line.count("accuracy") == 2 for line in lines)

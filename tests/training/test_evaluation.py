@@ -7,8 +7,10 @@ import pytest
 
 from alfish import config
 from alfish.errors import CheckpointError
-from alfish.training.evaluation import evaluate_run
+from alfish.training.evaluation import evaluate_on_data, evaluate_run, is_supervised
+from alfish.training.run_folder import RunFolder
 from alfish.training.trainer import Trainer
+from tests.trained_run import SUPERVISED, train_run
 from tests.training.tiny import TINY, rows
 
 RUN = (
@@ -92,3 +94,16 @@ def test_a_run_folder_without_its_seed_wants_one(run):
     with pytest.raises(CheckpointError, match="holds no seed; give one with --seed"):
         evaluate_run(run, 4)
     assert evaluate_run(run, 4, seed=1)["episodes"] == 4
+
+
+def test_a_run_over_data_is_evaluated_on_its_test_data(tmp_path):
+    run = train_run(tmp_path, SUPERVISED)
+    assert is_supervised(run)
+    recorded = RunFolder(run).read_run()["evaluation"]
+    assert evaluate_on_data(run) == {**recorded["metrics"], "checkpoint": 4}
+    assert evaluate_on_data(run, "2") != evaluate_on_data(run)
+
+
+def test_a_run_in_environments_is_not_over_data(run):
+    assert not is_supervised(run)
+    assert not is_supervised(run / "no such folder")

@@ -12,7 +12,7 @@ import pytest
 from alfish.errors import CheckpointError
 from alfish.training.inspection import clock, inspect_run, inspection_text
 from alfish.training.run_folder import RunFolder
-from tests.trained_run import train_run
+from tests.trained_run import SUPERVISED, train_run
 
 
 @pytest.fixture(scope="module")
@@ -131,4 +131,19 @@ def test_changes_of_options_and_a_transfer_are_told(trained, tmp_path):
     text = inspection_text(facts)
     assert "options changed at iteration 2:\n    Adam.lr: 0.01 -> 0.02 (command line)" in text
     assert "began with  2 tensors of /runs/walk, iteration 1,200\n" in text
+    json.dumps(asdict(facts))
+
+
+def test_a_run_over_data_is_told_in_epochs(tmp_path):
+    run = train_run(tmp_path, SUPERVISED)
+    facts = inspect_run(run)
+    assert (facts.ml_type, facts.environment, facts.iterations) == ("sl", "blobs", 4)
+    assert facts.evaluation is not None
+    assert facts.evaluation.metrics == pytest.approx(RunFolder(run).read_run()["evaluation"]["metrics"])
+    assert set(facts.evaluation.metrics) >= {"accuracy", "loss", "outlier_separation"}
+    text = inspection_text(facts)
+    assert "trained     EnsembleClassificationAlgorithm on blobs\n" in text
+    assert "progress    4 epochs in " in text
+    assert f"evaluation  accuracy {facts.evaluation.metrics['accuracy']:.4g}, loss " in text
+    assert " after epoch 4\n" in text
     json.dumps(asdict(facts))

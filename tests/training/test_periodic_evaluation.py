@@ -13,7 +13,7 @@ import torch
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.config.problems import ConfigProblems
 from alfish.environments.sync import SyncEnvironment
-from alfish.training import periodic_evaluation
+from alfish.training import environment_task, periodic_evaluation
 from alfish.training.checkpoint import CheckpointFolder
 from alfish.training.evaluator import Evaluated, Finished, InProcessEvaluator
 from alfish.training.stop_condition import Plateau, ReturnAtLeast, WallTime
@@ -190,7 +190,7 @@ class Delayed(InProcessEvaluator):
     delay = 2
 
     def __init__(self, setup: Any, algorithm: RLAlgorithm, seeds: Any, timeout: float) -> None:
-        self._config = SimpleNamespace(num_eval_episodes=1, num_eval_environments=1)
+        self._config = SimpleNamespace(num_eval_episodes=1, num_eval_environments=1, reward_reduction=None)
         super().__init__(self._config, seeds)
         self._due: list[tuple[int, Evaluated]] = []
         self._time = 0
@@ -217,7 +217,7 @@ class Delayed(InProcessEvaluator):
 @pytest.fixture
 def delayed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Options for evaluations whose results come two iterations later."""
-    monkeypatch.setattr(periodic_evaluation, "AsyncEvaluator", Delayed)
+    monkeypatch.setattr(environment_task, "AsyncEvaluator", Delayed)
     bind()
     return {"async_eval": True, "num_checkpoints": 0, **EVERY_ITERATION}
 

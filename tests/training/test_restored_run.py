@@ -9,7 +9,7 @@ from alfish.environments.create import create_environment
 from alfish.errors import CheckpointError
 from alfish.training.restored_run import RestoredRun
 from alfish.training.run_folder import RunFolder
-from tests.trained_run import train_run
+from tests.trained_run import SUPERVISED, train_run
 
 
 @pytest.fixture
@@ -40,3 +40,11 @@ def test_without_a_recorded_seed_one_must_be_given(trained):
 
 def test_bindings_win_over_the_configuration_of_the_run(trained):
     assert RestoredRun.open(trained, "latest", None, ["TrainerConfig.epsilon_greedy=0.5"]).config.epsilon_greedy == 0.5
+
+
+def test_a_run_over_data_has_its_data_again(tmp_path):
+    run = RestoredRun.open(train_run(tmp_path, SUPERVISED), "2", None)
+    one, other = run.build_supervised_algorithm(), run.build_supervised_algorithm()
+    saved = run.checkpoint.load("model")
+    assert all(torch.equal(value, saved[name]) for name, value in one.state_dict().items())
+    assert torch.equal(one.dataset.test.inputs, other.dataset.test.inputs)

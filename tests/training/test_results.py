@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 
-from alfish.training.results import EvalResult
+from alfish.training.results import EvalResult, SupervisedEvalResult, metrics_text
 
 
 def result(*returns: float, best: float = float("-inf")) -> EvalResult:
@@ -29,3 +29,29 @@ def test_a_score_that_is_no_number_does_not_become_the_best():
     scored = result(1.0, best=0.5).scored(lambda evaluation: math.nan)
     assert math.isnan(scored.score)
     assert scored.best_score == 0.5
+
+
+def test_it_tells_itself():
+    evaluation = result(1.0, 3.0)
+    assert f"{evaluation.moment}: {evaluation}" == "at 300 steps: mean return 2.00 +- 1.00"
+    assert evaluation.closing_words() == "mean return 2.0 +- 1.0 over 2 episodes"
+    assert evaluation.facts()["episodes"] == 2
+    assert evaluation.summaries()["AverageEpisodeLength"] == 15.0
+
+
+SUPERVISED = SupervisedEvalResult({"accuracy": 0.98712, "loss": 0.25}, iteration=3, best_score=0.5, score=0.98712)
+
+
+def test_the_score_on_data_is_what_the_algorithm_says_unless_told_otherwise():
+    assert SUPERVISED.scored(None).score == SUPERVISED.scored(None).best_score == 0.98712
+    other = SUPERVISED.scored(lambda evaluation: -evaluation.metrics["loss"])
+    assert (other.score, other.best_score) == (-0.25, 0.5)
+    assert SUPERVISED.scored(lambda evaluation: math.nan).best_score == 0.5
+
+
+def test_an_evaluation_on_data_tells_itself():
+    assert f"{SUPERVISED.moment}: {SUPERVISED}" == "after epoch 3: accuracy 0.9871, loss 0.25"
+    assert SUPERVISED.closing_words() == "accuracy 0.9871, loss 0.25"
+    assert SUPERVISED.facts() == {"metrics": {"accuracy": 0.98712, "loss": 0.25}, "iteration": 3}
+    assert SUPERVISED.summaries() == SUPERVISED.metrics
+    assert metrics_text({"calibration_error": 1e-5}) == "calibration error 1e-05"

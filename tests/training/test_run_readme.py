@@ -62,3 +62,30 @@ def test_going_on_takes_a_larger_budget_of_the_same_kind():
 def test_modules_of_the_user_are_named():
     assert "imports my_task, which Python must be able to find" in readme_text({**STARTED, "modules": ["my_task"]})
     assert "must be able to find" not in readme_text(STARTED)
+
+
+SUPERVISED = {
+    **{name: value for name, value in ENDED.items() if "environment" not in name},
+    "ml_type": "sl",
+    "data": "blobs",
+    "num_examples": 500,
+    "budget": "20 epochs",
+    "limits": {"num_iterations": 20},
+    "iterations": 20,
+    "env_steps": 0,
+    "updates": 200,
+    "best_score": 0.9876,
+    "evaluation": {"metrics": {"accuracy": 0.98, "loss": 0.1}, "iteration": 20},
+}
+
+
+def test_a_run_over_data_is_told_in_epochs_and_cannot_be_watched():
+    text = readme_text(SUPERVISED)
+    assert text.startswith("# PPOAlgorithm on blobs\n")
+    assert "on 500 examples, for 20 epochs, with seed 5" in text
+    assert "after 20 epochs, 200 updates" in text
+    assert "Last evaluation: accuracy 0.98, loss 0.1, after epoch 20. Best score of all evaluations: 0.9876." in text
+    assert "`python -m alfish.evaluate --root_dir=.`" in text
+    assert "TrainerConfig.num_iterations=40`" in text
+    for word in ("alfish.play", "episode", "environment"):
+        assert word not in text

@@ -158,3 +158,17 @@ def test_a_run_that_goes_on_has_begun_already(capsys):
     train("TrainerConfig.num_iterations=5", init_from="gone")
     assert "--init_from=gone: no effect, the run has begun already" in capsys.readouterr().err
     assert RunFolder("run").read_run()["init_from"] is None
+
+
+def test_another_number_of_threads_or_another_machine_is_told(capsys):
+    train()
+    folder = RunFolder("run")
+    capsys.readouterr()
+    train("TrainerConfig.num_iterations=5", "TrainerConfig.num_threads=2")
+    assert "1 torch thread(s) before, 2 now: not to the bit what it would have been. Trai" in capsys.readouterr().err
+    train("TrainerConfig.num_iterations=6")
+    assert "torch thread(s) before" not in capsys.readouterr().err
+    assert folder.read_run()["torch_threads"] == 2
+    folder.write_run(platform="another")
+    train("TrainerConfig.num_iterations=7", "TrainerConfig.num_threads=2")
+    assert "on another machine than before: perhaps not to the bit" in capsys.readouterr().err

@@ -79,3 +79,9 @@ def test_what_cannot_be_sent_is_named_with_the_way_out() -> None:
     message = str(caught.value)
     assert message.startswith("TrainerConfig.algorithm_ctor: cannot be sent to a worker process: ")
     assert message.endswith("or set TrainerConfig.async_eval=False")
+
+
+def test_a_worker_knows_which_config_the_run_was_started_with() -> None:
+    gin_config.load(["ppo.gin"])
+    given = TrainerConfig(conf_file="mine.gin")
+    assert sent(given, from_gin=True) == given

@@ -1,0 +1,1 @@
+"""Learning from examples with known answers: `TrainerConfig.ml_type = 'sl'`."""
