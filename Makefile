@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: train test venv lint test-learning test-faults clean
+.PHONY: train test venv lint test-learning test-faults bench bench-quick clean
 
 train: venv
 	$(BIN)/python -m alfish.train --gin_file=ppo.gin
 
 test: venv lint
 	$(BIN)/python -m pytest -n 2
+	$(BIN)/python tools/bench_quick.py --rounds 5
 
 lint: venv
 	$(BIN)/ruff format --check .
@@ -22,6 +23,13 @@ test-learning: venv
 
 test-faults: venv
 	$(BIN)/python -m pytest tests/faults
+
+# More than an hour. `make bench ARGS="--workloads W1 --seconds 3"` is a part of it.
+bench: venv
+	$(BIN)/python tools/benchmark.py --json benchmark.json $(ARGS)
+
+bench-quick: venv
+	$(BIN)/python tools/bench_quick.py
 
 venv: $(STAMP)
 

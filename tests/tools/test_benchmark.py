@@ -1,0 +1,125 @@
+"""What a table of `tools/benchmark.py` may be trusted for."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import benchmark
+import pytest
+from workloads import alfish_runs, measuring
+from workloads.contest import WORKLOADS, Contestant, Workload
+
+import alfish
+
+FIRST, SECOND, BEST = Contestant("first", "m"), Contestant("second", "m"), Contestant("by hand", "m", role="limit")
+WORKLOAD = Workload("W0", "a test", (FIRST, SECOND, BEST))
+
+
+def results(metric: str, **rounds: list[float]) -> benchmark.Results:
+    measured = benchmark.Results(WORKLOAD)
+    for name, values in rounds.items():
+        name = name.replace("_", " ")
+        measured.rounds[name] = [{metric: {"wall": value, "processor": value}} for value in values]
+        measured.threads[name] = 1
+    return measured
+
+
+def options(**given: Any) -> argparse.Namespace:
+    return argparse.Namespace(**({"rounds": 2, "seconds": 1.0, "clock": "wall", "workloads": [], "only": None} | given))
+
+
+def test_a_ratio_is_the_median_of_the_rounds_ratios() -> None:
+    measured = results("env steps/s", first=[10, 20, 40], second=[20, 20, 120])
+    assert benchmark.ratio(measured, "second", "first", "env steps/s", "wall") == 2.0
+
+
+def test_a_larger_ratio_is_better_for_times_too() -> None:
+    measured = results("add, us", first=[10], second=[5])
+    assert benchmark.ratio(measured, "second", "first", "add, us", "wall") == 2.0
+
+
+def test_the_limit_is_the_best_by_hand() -> None:
+    measured = results("env steps/s", first=[10], second=[20], by_hand=[40])
+    assert "second" in benchmark.table(measured, "wall")
+    row = next(line for line in benchmark.table(measured, "wall").splitlines() if line.startswith("  second"))
+    assert row.split()[-3:] == ["2.00", "0.50", "1"]
+
+
+def test_contestants_take_turns_and_an_interrupted_run_keeps_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    order: list[str] = []
+
+    def run_child(contestant: Contestant, *_: Any) -> measuring.Metrics:
+        order.append(contestant.name)
+        if len(order) == 6:
+            raise KeyboardInterrupt
+        if contestant.name == "by hand":
+            raise benchmark.Skipped("not here")
+        return {"env steps/s": {"wall": 1.0, "processor": 2.0}}
+
+    monkeypatch.setattr(benchmark, "run_child", run_child)
+    measured, file = benchmark.Results(WORKLOAD), tmp_path / "out.json"
+    wishes = options(rounds=3)
+
+    def save() -> None:
+        file.write_text(json.dumps(benchmark.as_json([measured], wishes)))
+
+    with pytest.raises(KeyboardInterrupt):
+        benchmark.compare(measured, list(WORKLOAD.contestants), wishes, save)
+    assert order == ["first", "second", "by hand", "first", "second", "first"]
+    kept = json.loads(file.read_text())["workloads"]["W0"]
+    assert kept["metrics"]["env steps/s"]["second"]["rounds"] == [1.0, 1.0]
+    assert kept["skipped"] == {"by hand": "not here"}
+
+
+def test_the_best_number_of_threads_is_found_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_child(contestant: Contestant, workload: str, threads: int, seconds: float) -> measuring.Metrics:
+        return {"env steps/s": {"wall": {1: 5.0, 2: 7.0}[threads], "processor": 1.0}}
+
+    monkeypatch.setattr(benchmark, "run_child", run_child)
+    measured = benchmark.Results(WORKLOAD)
+    benchmark.measure(Contestant("first", "m", threads=(1, 2)), measured, 1.0, "wall")
+    assert measured.threads == {"first": 2}
+    assert measured.values("first", "env steps/s", "wall") == [7.0]
+
+
+def test_an_unknown_workload_is_refused() -> None:
+    with pytest.raises(SystemExit, match=r"W9: no such workload\. There are W1, W2"):
+        benchmark.choose(options(workloads=["W9"]))
+    chosen = benchmark.choose(options(workloads=["W4"], only=["alfish"]))
+    assert [workload.name for workload, _ in chosen] == ["W4-SAC", "W4-TD3"]
+    assert {each.role for _, who in chosen for each in who} == {"alfish"}
+
+
+def test_starting_and_warming_up_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(measuring, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(measuring, "process_time", lambda: now[0] / 2)
+
+    def run(tick: Callable[[int], None]) -> None:
+        slow_start = (100.0, 1.0, 1.0)
+        for number, seconds in enumerate((*slow_start, *[0.5] * 20), start=1):
+            now[0] += seconds
+            tick(10 * number)
+
+    assert measuring.timed(run, 4.0) == {"env steps/s": {"wall": 20.0, "processor": 40.0}}
+
+
+def test_every_contestant_has_its_module() -> None:
+    for workload in WORKLOADS:
+        for contestant in workload.contestants:
+            assert importlib.util.find_spec(f"workloads.{contestant.module}"), contestant
+
+
+@pytest.mark.parametrize("workload", alfish_runs.CONFIGS)
+def test_alfish_is_bound_to_options_that_it_has(workload: str) -> None:
+    request = measuring.Request(workload, "fastest", 1, 1.0, "")
+    alfish.load_config([alfish_runs.CONFIGS[workload]], overrides=alfish_runs.bindings(request))
+    config = alfish.TrainerConfig()
+    assert (config.evaluate, config.num_checkpoints, config.num_threads) == (False, 0, 1)

@@ -1,0 +1,120 @@
+"""Clocks: steps per second after a warm-up, and microseconds of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from statistics import median
+from time import perf_counter, process_time
+
+SPEED = "env steps/s"
+Metrics = dict[str, dict[str, float]]  # by name; each by clock: "wall" and "processor"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a child process is asked to measure.
+
+    Args:
+        workload: e.g. 'W1'.
+        variant: of the library; '' for the only one.
+        threads: torch threads.
+        seconds: to measure for, after the warm-up.
+        folder: where files may be written.
+    """
+
+    workload: str
+    variant: str
+    threads: int
+    seconds: float
+    folder: str
+
+
+@dataclass(frozen=True)
+class Moment:
+    count: int
+    wall: float
+    processor: float
+
+
+class Finished(BaseException):
+    """Ends a training loop from within. No `Exception`, so that no library takes it for an error of its own."""
+
+
+class Stopwatch:
+    """Counts from the end of the warm-up, which takes as long as a quarter of the measurement, to its end."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._ticks = 0
+        self._first: Moment | None = None
+        self._start: Moment | None = None
+        self._end: Moment | None = None
+
+    def tick(self, count: int) -> None:
+        """Says that `count` steps are done in all.
+
+        Raises:
+            Finished: it was long enough.
+        """
+        now = Moment(count, perf_counter(), process_time())
+        self._ticks += 1
+        self._first = self._first or now
+        if self._start is None:
+            if self._ticks >= 3 and now.wall - self._first.wall >= self._seconds / 4:
+                self._start = now
+        elif now.wall - self._start.wall >= self._seconds:
+            self._end = now
+            raise Finished
+
+    def speed(self) -> Metrics:
+        if self._start is None or self._end is None:
+            raise RuntimeError("the run ended before the measurement")
+        count = self._end.count - self._start.count
+        start, end = asdict(self._start), asdict(self._end)
+        return {SPEED: {clock: count / (end[clock] - start[clock]) for clock in ("wall", "processor")}}
+
+
+def timed(run: Callable[[Callable[[int], None]], object], seconds: float) -> Metrics:
+    """The speed of a training loop that calls what it is given with the number of steps done."""
+    watch = Stopwatch(seconds)
+    with suppress(Finished):
+        run(watch.tick)
+    return watch.speed()
+
+
+def timed_iterations(counts: Iterator[int], seconds: float) -> Metrics:
+    """The speed of a loop that yields the number of steps done after each of its iterations."""
+    watch = Stopwatch(seconds)
+    with suppress(Finished):
+        for count in counts:
+            watch.tick(count)
+    return watch.speed()
+
+
+def microseconds(calls: dict[str, Callable[[], object]], seconds: float) -> Metrics:
+    """The time of each call, in turns: the median of the rounds that fit into the time."""
+    repeats = {name: _repeats(call) for name, call in calls.items()}
+    walls: dict[str, list[float]] = {name: [] for name in calls}
+    processors: dict[str, list[float]] = {name: [] for name in calls}
+    end = perf_counter() + seconds
+    while perf_counter() < end or len(next(iter(walls.values()))) < 5:
+        for name, call in calls.items():
+            number = repeats[name]
+            wall, processor = perf_counter(), process_time()
+            for _ in range(number):
+                call()
+            walls[name].append((perf_counter() - wall) / number * 1e6)
+            processors[name].append((process_time() - processor) / number * 1e6)
+    return {f"{name}, us": {"wall": median(walls[name]), "processor": median(processors[name])} for name in calls}
+
+
+def _repeats(call: Callable[[], object]) -> int:
+    """As many as take about 20 ms."""
+    for _ in range(5):
+        call()
+    began = perf_counter()
+    for _ in range(5):
+        call()
+    return max(1, min(500, int(0.1 / max(perf_counter() - began, 1e-9))))
