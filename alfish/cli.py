@@ -18,6 +18,7 @@ usage: alfish COMMAND ...
   train [flags] CONFIG [Name.argument=value ...]   train an agent
   evaluate [flags] RUN                             play episodes with a trained one and print the return
   play [flags] RUN                                 watch it, or record a film of it
+  collect [flags] RUN DATASET                      record episodes, for offline learning
   inspect [--json] RUN                             what a run folder holds: state, results, checkpoints
   diff [--json] RUN RUN                            what two runs did differently, beside their results
   list                                             configs, and all that can be configured
@@ -154,7 +155,7 @@ def _expect(argv: Sequence[str], least: int, most: int | None, usage: str) -> No
         raise ConfigError(f"usage: {usage}")
 
 
-_ENTRY_POINTS = {name: _forward(f"alfish.{name}") for name in ("train", "evaluate", "play")}
+_ENTRY_POINTS = {name: _forward(f"alfish.{name}") for name in ("train", "evaluate", "play", "collect")}
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "list": _list,
     "describe": _describe,

@@ -53,3 +53,7 @@ class WorkerLost(AlfishError):
     """A child process died more often than it may."""
 
     exit_code = 7
+
+
+class RankFault(WorkerLost):
+    """Processes that train together lost each other, or their parameters differ."""

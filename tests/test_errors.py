@@ -17,6 +17,7 @@ from alfish import errors
         (errors.CheckpointError, 6),
         (errors.CheckpointMisfit, 6),
         (errors.WorkerLost, 7),
+        (errors.RankFault, 7),
     ],
 )
 def test_exit_codes(kind: type[errors.AlfishError], code: int) -> None:

@@ -9,14 +9,14 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "alfish"
 LEVELS = [
-    {"child", "errors", "nest", "progress", "seeding", "specs", "types"},
+    {"child", "collective", "errors", "nest", "progress", "seeding", "specs", "types"},
     {"config"},
     {"environments", "networks", "optimizers", "replay", "summary"},
     {"losses"},
     {"algorithms"},
     {"training"},
     {"playing"},
-    {"cli", "evaluate", "play", "train"},
+    {"cli", "collect", "evaluate", "play", "train"},
 ]
 LEVEL_OF = {name: level for level, names in enumerate(LEVELS) for name in names}
 MODULES = sorted(PACKAGE.rglob("*.py"))

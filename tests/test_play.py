@@ -13,6 +13,7 @@ from PIL import Image
 
 from alfish import evaluate, play
 from alfish.config.command import run
+from alfish.training.run_folder import RunFolder
 from tests.trained_run import CARTPOLE, train_run
 
 REPOSITORY = Path(__file__).parent.parent
@@ -177,3 +178,12 @@ def test_an_environment_without_pictures_is_told(tmp_path, capsys):
     assert "--norender" in err
     assert not Path("a.mp4").exists()
     assert command("plain", "--norender", "--num_episodes=1") == 0
+
+
+@pytest.mark.parametrize("arguments", [[], ["--norender"], ["--record_file=a.mp4"]])
+def test_a_run_over_data_cannot_be_played(arguments, tmp_path, capsys):
+    RunFolder(tmp_path).write_run(ml_type="sl")
+    assert command(str(tmp_path), *arguments) == 2
+    err = capsys.readouterr().err
+    assert "there is nothing to play" in err
+    assert f"python -m alfish.evaluate --root_dir={tmp_path}" in err

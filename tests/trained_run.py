@@ -28,6 +28,25 @@ ActorDistributionNetwork.fc_layer_params = (4,)
 ValueNetwork.fc_layer_params = (4,)
 """
 
+SUPERVISED = """
+TrainerConfig.ml_type = "sl"
+TrainerConfig.algorithm_ctor = @EnsembleClassificationAlgorithm
+TrainerConfig.num_iterations = 4
+TrainerConfig.num_checkpoints = 2
+TrainerConfig.mini_batch_size = 20
+TrainerConfig.evaluate = True
+TrainerConfig.eval_uncertainty = True
+TrainerConfig.num_evals = 2
+TrainerConfig.show_progress = False
+TrainerConfig.verbose = False
+create_dataset.data_ctor = @blobs
+blobs.num_train = 50
+EnsembleClassificationAlgorithm.num_members = 3
+EnsembleClassificationAlgorithm.optimizer = @Adam()
+EncodingNetwork.fc_layer_params = (8,)
+Adam.lr = 0.01
+"""
+
 
 def train_run(folder: Path, text: str = CARTPOLE, name: str = "run") -> Path:
     """Trains; returns the run folder."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from alfish import nest, specs
+from alfish.algorithms.precision import Precision
 from alfish.algorithms.random_actions import RandomActions
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.environments.environment import Environment
@@ -46,6 +47,7 @@ class Actor:
         self._algorithm = algorithm
         self._config = config
         self._timers = timers
+        self._precision = Precision.of(config)
         transformer, device = algorithm.data_transformer, config.device
         self._transformer_state = specs.zeros(transformer.state_spec, env.batch_size, device=device)
         self.state = specs.zeros(algorithm.rollout_state_spec, env.batch_size, device=device)
@@ -66,7 +68,9 @@ class Actor:
             time_step = self.see()
             if state != ():
                 state = nest.zero_where(time_step.is_first(), state)
-            step = algorithm.rollout_step(time_step, state)
+            with self._precision.autocast():
+                step = algorithm.rollout_step(time_step, state)
+            step = self._precision.kept(step)
             action = step.output
             if self._random_actions and algorithm.progress.env_steps < self._config.initial_collect_steps:
                 action = self._random_actions(self.time_step.observation, algorithm.generator)

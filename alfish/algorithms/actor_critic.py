@@ -52,6 +52,7 @@ class ActorCriticAlgorithm(RLAlgorithm):
 
     on_policy: bool = True
     single_update: bool = True
+    has_action_distribution: bool = True
     idle_options: Mapping[str, str] = dict.fromkeys(
         ("num_updates_per_train_iter", "mini_batch_length", "mini_batch_size", "use_rollout_state"),
         "it makes one update over each whole unroll",
@@ -134,18 +135,20 @@ class ActorCriticAlgorithm(RLAlgorithm):
         return AlgStep((), next_state, replace(rollout_info, action_distribution=distribution, value=value))
 
     def train_steps(self, time_steps: TimeStep, state: Nest, rollout_info: ActorCriticInfo) -> ActorCriticInfo:
-        """Networks with memory go through the whole sequence at once, which is several times as fast as in steps."""
-        if self.stepwise_training or not self.train_state_spec:
+        """The whole sequence at once, which with memory is several times as fast as in steps."""
+        has_own_step = type(self).train_step is not ActorCriticAlgorithm.train_step
+        if self.stepwise_training or has_own_step:
             return super().train_steps(time_steps, state, rollout_info)
         batch, device = time_steps.step_type.shape[1], time_steps.step_type.device
-        state = state or specs.zeros(self.train_state_spec, batch, device=device)
+        state = state or specs.zeros(self.train_state_spec, batch, device=device) or ActorCriticState()
         inputs, is_first = time_steps.observation, time_steps.is_first()
         distribution, _ = unroll_network(self.actor_network, inputs, state.actor, is_first)
         value, _ = unroll_network(self.value_network, inputs, state.value, is_first)
         return replace(rollout_info, action_distribution=distribution, value=value)
 
     def calc_loss(self, info: ActorCriticInfo) -> LossInfo:
-        return self.loss(info, self.progress)
+        self.summarize_policy(info.action_distribution)
+        return self.loss(info, self.progress, diagnose=self.summary.enabled)
 
     def _summarize(self, info: ActorCriticInfo) -> None:
         with self.summary.scope("Debug"):
@@ -155,8 +158,6 @@ class ActorCriticAlgorithm(RLAlgorithm):
             )
             self.summary.histogram("advantage", info.advantage)
             self.summary.histogram("value", info.old_value)
-            for name, leaf in nest.named_leaves(info.action).items():
-                self.summary.histogram(f"action/{name}" if name else "action", leaf)
 
     def _per_reward(self, rows: torch.Tensor) -> torch.Tensor:
         """`[T, B]` as wide as the values, which have a column for each element of a vector reward."""

@@ -65,6 +65,9 @@ class Agent(RLAlgorithm):
         self.single_update = rl_algorithm.single_update
         self.sequence_length = rl_algorithm.sequence_length
         self.provides_priority = rl_algorithm.provides_priority
+        self.needs_rollout_info = rl_algorithm.needs_rollout_info
+        self.offline_only = rl_algorithm.offline_only
+        self.has_action_distribution = rl_algorithm.has_action_distribution
         self.idle_options = rl_algorithm.idle_options
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:

@@ -6,7 +6,8 @@ an `Agent` holds an actor-critic and may hold others. Each may bring optimizers 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -74,6 +75,22 @@ class Algorithm(nn.Module):
         """This algorithm and all below it, parents first."""
         return (module for module in self.modules() if isinstance(module, Algorithm))
 
+    @contextmanager
+    def evaluating(self, generator: torch.Generator) -> Iterator[None]:
+        """Inside the block modules are in evaluation mode, and sampling leaves the training streams alone."""
+        own = [algorithm.generator for algorithm in self.tree()]
+        was_training = self.training
+        self.eval()
+        for algorithm in self.tree():
+            algorithm.generator = generator
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.train(was_training)
+            for algorithm, its_own in zip(self.tree(), own, strict=True):
+                algorithm.generator = its_own
+
     # Acting
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
@@ -129,6 +146,13 @@ class Algorithm(nn.Module):
             state = step.state
             infos.append(step.info)
         return nest.stack(infos)
+
+    def loss_variant(self) -> Hashable:
+        """What the loss depends on besides batch, parameters and random numbers, e.g. whether the actor takes part.
+
+        Asked before every update that is compiled: there is a graph for each answer, so answers should be few.
+        """
+        return ()
 
     def wants_more_updates(self, loss_info: LossInfo) -> bool:
         """Asked after every update; False ends the updates of this iteration (PPO's KL limit)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Annotated, Any
@@ -67,6 +67,10 @@ class DdpgAlgorithm(RLAlgorithm):
 
     on_policy: bool = False
     provides_priority: bool = True
+    _num_climbed: int | None = None  # the actor climbs the lowest of so many critics, the first ones; None: of all
+    idle_options: Mapping[str, str] = {
+        "temporally_independent_train_step": "sequences go through its networks at once in any case"
+    }
 
     def __init__(
         self,
@@ -191,12 +195,12 @@ class DdpgAlgorithm(RLAlgorithm):
         is_first = time_step.is_first()
         action, _ = unroll_network(self.actor_network, time_step.observation, state.actor, is_first)
         with self.critics.frozen() as critics:
-            values, _ = unroll_network(critics, (time_step.observation, action), state.critics, is_first)
-        return -self.critics.total(self._judged(values))
+            inputs = (time_step.observation, action)
+            values, _ = critics.unroll(inputs, state.critics, is_first, number=self._num_climbed)
+        return -self.critics.total(self.critics.lowest(values))
 
-    def _judged(self, values: torch.Tensor) -> torch.Tensor:
-        """Of the critics' values `[N, ...]` the one that the actor climbs."""
-        return self.critics.lowest(values)
+    def loss_variant(self) -> Hashable:
+        return self._trains_actor()
 
     def _trains_actor(self) -> bool:
         return True

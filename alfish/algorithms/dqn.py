@@ -13,13 +13,14 @@ from alfish.algorithms.critics import checked_weights
 from alfish.algorithms.explanation import Explanation
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.target_update import TargetUpdater
-from alfish.algorithms.td_loss import TDLoss, as_sequence, refuse_correction
+from alfish.algorithms.td_loss import TDLoss, as_sequence, mean_of_trained, refuse_correction
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
 from alfish.environments.environment import Environment
 from alfish.errors import ConfigError
 from alfish.networks.action_mask import MASKED_LOGIT
+from alfish.networks.full_precision import full_precision
 from alfish.networks.network import unroll_network
 from alfish.networks.noisy import noisy_layers
 from alfish.networks.q import QNetwork
@@ -166,7 +167,7 @@ class DqnAlgorithm(RLAlgorithm):
         return LossInfo(
             loss=as_sequence(loss, valid, self._burn_in),
             extra={"td_error": error, "q": q_taken},
-            priority=(error * trained).sum(0) / trained.sum(0).clamp(min=1),
+            priority=mean_of_trained(error, trained),
         )
 
     def after_update(self) -> None:
@@ -192,6 +193,8 @@ class DqnAlgorithm(RLAlgorithm):
         return q, torch.cat([torch.zeros_like(values[:1]), values])
 
     def _best_value(self, target_q: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+        if not (self._double_q or self._is_vector):
+            return target_q.amax(-1)
         chooser = q if self._double_q else target_q
         return self._pick(target_q, self._one_per_action(chooser).argmax(-1))
 
@@ -216,7 +219,10 @@ class DqnAlgorithm(RLAlgorithm):
 
     def _one_per_action(self, q: torch.Tensor) -> torch.Tensor:
         """`[..., N, R]` as `[..., N]`."""
-        return q @ self.reward_weights if self._is_vector else q
+        if not self._is_vector:
+            return q
+        with full_precision(q):
+            return q @ self.reward_weights
 
     def _pick(self, q: torch.Tensor, choice: torch.Tensor) -> torch.Tensor:
         """The values of the chosen actions: of `[..., N]` or `[..., N, R]` at `[...]`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from alfish import nest
 from alfish.algorithms.carry import Carry
 from alfish.algorithms.on_policy import counts, split_evenly
+from alfish.algorithms.precision import Precision
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.algorithms.updater import Updater
 from alfish.environments.environment import Environment
@@ -17,10 +19,22 @@ from alfish.errors import ConfigError
 from alfish.optimizers.schedulers import as_scheduler
 from alfish.replay.replay_buffer import ReplayBuffer
 from alfish.seeding import Seeds
+from alfish.specs import TensorSpec
 from alfish.types import BatchInfo, Experience, LossInfo, StepType, TimeStep, replace
 
 if TYPE_CHECKING:
     from alfish.algorithms.rl_algorithm import RLAlgorithm
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Sequences from a replay buffer and what is to be minimised for them."""
+
+    loss: LossInfo
+    valid: torch.Tensor  # [T, B], 1 where the action counts
+    batch: Experience  # as the networks saw it
+    sampled: BatchInfo  # where it comes from
+    replay: ReplayBuffer
 
 
 class OffPolicyLoop:
@@ -37,6 +51,7 @@ class OffPolicyLoop:
         self.updater = updater
         self._algorithm = algorithm
         self._config = config
+        self._precision = Precision.of(config)
         self._num_environments = env.batch_size
         self._length = _sequence_length(algorithm, config)
         self._num_earlier = algorithm.data_transformer.num_earlier_steps
@@ -50,6 +65,7 @@ class OffPolicyLoop:
             prioritized=config.priority_replay,
             num_earliest_frames_ignored=self._num_earlier,
         )
+        self.replay_nbytes = self.replay.needed(_row(algorithm, env))
         self._alpha = as_scheduler(config.priority_replay_alpha)
         self._beta = as_scheduler(config.priority_replay_beta)
         self._update_carry = Carry()
@@ -57,36 +73,59 @@ class OffPolicyLoop:
         self._lost_steps = 0  # of what they brought, a resumed run without its replay has nothing
 
     def train(self, experience: Experience | None) -> None:
+        collected = self._store(experience)
+        if self._has_enough():
+            for batch in self._batches(self._num_updates(collected)):
+                if not self._update(batch):
+                    break
+            self._clear()
+
+    def _store(self, experience: Experience | None) -> int:
+        """Keeps what was unrolled; how many environment steps came since the last time."""
         if experience is not None:
             self.replay.add(experience)
         env_steps = self._algorithm.progress.env_steps
         collected, self._env_steps = env_steps - self._env_steps, env_steps
-        if env_steps - self._lost_steps < self._config.initial_collect_steps or not self.replay.has_sequences(
-            self._length
-        ):
-            return
-        for batch in self._batches(self._num_updates(collected)):
-            if not self._update(batch):
-                break
+        return collected
+
+    def _has_enough(self) -> bool:
+        """Whether the initial collection is over and there is something to draw."""
+        kept = self._env_steps - self._lost_steps
+        has_enough = kept >= self._config.initial_collect_steps and self.replay.has_sequences(self._length)
+        return self.updater.ranks.all(has_enough)
+
+    def _clear(self) -> None:
         if self._config.whole_replay_buffer_training and self._config.clear_replay_buffer:
             self.replay.clear()
 
     def _update(self, batch: Experience) -> bool:
         """One optimizer step; whether more are wanted."""
-        algorithm, config = self._algorithm, self._config
-        sampled = batch.batch_info
-        if not config.use_rollout_state:
+        judged = self._judge(batch, self.replay)
+        if self.updater.update(judged.loss, judged.valid, judged.batch):
+            self._reprioritize(judged)
+        self._algorithm.after_update()
+        return self.updater.ranks.all(self._algorithm.wants_more_updates(judged.loss))
+
+    def _judge(self, batch: Experience, replay: ReplayBuffer) -> Judged:
+        """The loss of sequences that were drawn from `replay`."""
+        algorithm, sampled = self._algorithm, batch.batch_info
+        if not self._config.use_rollout_state:
             batch = replace(batch, state=())
         with torch.no_grad():
-            batch = algorithm.data_transformer.transform_experience(batch, self.replay)
-            batch = algorithm.preprocess_experience(batch)
-        loss_info = _weighted(algorithm.compute_loss(batch), sampled)
-        valid = counts(nest.map(lambda leaf: leaf[:-1], batch.time_step))
-        if self.updater.update(loss_info, valid, batch) and config.priority_replay:
-            alpha = self._alpha(algorithm.progress)
-            self.replay.update_priorities(sampled, loss_info.priority.detach(), alpha, config.priority_replay_eps)
-        algorithm.after_update()
-        return algorithm.wants_more_updates(loss_info)
+            batch = algorithm.data_transformer.transform_experience(batch, replay)
+            with self._precision.autocast():
+                batch = algorithm.preprocess_experience(batch)
+        with self._precision.autocast():
+            loss_info = self._precision.kept(algorithm.compute_loss(batch))
+        loss_info = _weighted(loss_info, sampled)
+        valid = counts(batch.time_step)[:-1]
+        return Judged(loss_info, valid, batch, sampled, replay)
+
+    def _reprioritize(self, judged: Judged) -> None:
+        """The priorities that an update gives count from the next draw on."""
+        if self._config.priority_replay:
+            alpha, eps = self._alpha(self._algorithm.progress), self._config.priority_replay_eps
+            judged.replay.update_priorities(judged.sampled, judged.loss.priority.detach(), alpha, eps)
 
     def _num_updates(self, collected: int) -> int:
         ratio = self._config.num_updates_per_env_step
@@ -96,19 +135,20 @@ class OffPolicyLoop:
         config, size = self._config, self._config.mini_batch_size or self._num_environments
         for _ in range(number):
             if not config.whole_replay_buffer_training:
-                assert isinstance(size, int)
-                yield self._sample(size)
+                yield self._sample(self.replay)
                 continue
             envs, starts = self.replay.all_sequences(self._length)
             order = torch.randperm(len(envs), generator=self._shuffle)
             for rows in split_evenly(len(order), len(order) if size == "whole" else size):
                 yield self.replay.get(envs[order[rows]], starts[order[rows]], self._length)
 
-    def _sample(self, size: int) -> Experience:
-        if not self._config.priority_replay:
-            return self.replay.sample(size, self._length)
+    def _sample(self, replay: ReplayBuffer) -> Experience:
+        config, size = self._config, self._config.mini_batch_size or self._num_environments
+        assert isinstance(size, int)  # 'whole' is for whole-buffer training
+        if not config.priority_replay:
+            return replay.sample(size, self._length)
         beta = self._beta(self._algorithm.progress)
-        return self.replay.sample(size, self._length, beta, self._config.normalize_importance_weights_by_max)
+        return replay.sample(size, self._length, beta, config.normalize_importance_weights_by_max)
 
     def _check_options(self) -> None:
         algorithm, config = self._algorithm, self._config
@@ -174,6 +214,21 @@ def _weighted(loss_info: LossInfo, sampled: BatchInfo) -> LossInfo:
     """The loss of every sequence times its importance weight, where there are any."""
     weights = sampled.importance_weights
     return loss_info if isinstance(weights, tuple) else replace(loss_info, loss=loss_info.loss * weights)
+
+
+def _row(algorithm: RLAlgorithm, env: Environment) -> Experience:
+    """Specs of a stored row, but for what `rollout_step` gives as info, which only a step would tell."""
+    specs: dict[str, Any] = {
+        "step_type": TensorSpec((), torch.int32),
+        "reward": env.reward_spec,
+        "discount": TensorSpec(()),
+        "observation": env.observation_spec,
+        "prev_action": env.action_spec,
+        "env_id": TensorSpec((), torch.int64),
+        "env_info": env.env_info_spec,
+    }
+    time_step = TimeStep(**specs)
+    return Experience(time_step, env.action_spec, state=algorithm.rollout_state_spec)
 
 
 def _sequence_length(algorithm: RLAlgorithm, config: TrainerConfig) -> int:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from alfish import nest
+from alfish.algorithms.precision import Precision
 from alfish.algorithms.trainer_config import TrainerConfig
+from alfish.algorithms.update_step import make_update_step
 from alfish.algorithms.updater import Updater
 from alfish.environments.environment import Environment
 from alfish.errors import ConfigError
 from alfish.seeding import Seeds
-from alfish.types import Experience, Nest, StepType, TimeStep, record
+from alfish.types import Experience, LossInfo, Nest, StepType, TimeStep, record
 
 if TYPE_CHECKING:
     from alfish.algorithms.rl_algorithm import RLAlgorithm
@@ -41,9 +43,11 @@ class OnPolicyLoop:
         self.updater = updater
         self._algorithm = algorithm
         self._config = config
+        self._precision = Precision.of(config)
         self._num_environments = env.batch_size
         self._shuffle = seeds.torch("shuffle")
         self._check_options()
+        self._update_step = make_update_step(algorithm, config, updater, self._loss, env.batch_size)
 
     def train(self, experience: Experience | None) -> None:
         if experience is None:
@@ -52,7 +56,7 @@ class OnPolicyLoop:
         if config.unroll_with_grad:
             self._update_through_unroll(experience)
             return
-        with torch.no_grad():
+        with torch.no_grad(), self._precision.autocast():
             prepared = algorithm.preprocess_experience(experience)
         if algorithm.single_update:
             sequences = cut(prepared, prepared.length, use_state=True)
@@ -67,29 +71,35 @@ class OnPolicyLoop:
     def _update(self, batch: Sequences) -> bool:
         """One optimizer step; whether more are wanted."""
         algorithm = self._algorithm
-        info = algorithm.train_steps(batch.time_step, batch.state, batch.rollout_info)
-        loss_info = algorithm.calc_loss(info)
-        self.updater.update(loss_info, counts(batch.time_step), batch)
+        loss_info, _ = self._update_step(batch)
         algorithm.after_update()
-        return algorithm.wants_more_updates(loss_info)
+        return self.updater.ranks.all(algorithm.wants_more_updates(loss_info))
+
+    def _loss(self, batch: Sequences) -> tuple[LossInfo, torch.Tensor]:
+        algorithm = self._algorithm
+        with self._precision.autocast():
+            info = algorithm.train_steps(batch.time_step, batch.state, batch.rollout_info)
+            return self._precision.kept(algorithm.calc_loss(info)), counts(batch.time_step)
 
     def _update_through_unroll(self, experience: Experience) -> None:
         """The infos of the unroll carry its graph, so nothing is computed again."""
-        prepared = self._algorithm.preprocess_experience(experience)
-        loss_info = self._algorithm.calc_loss(prepared.rollout_info)
+        with self._precision.autocast():
+            prepared = self._algorithm.preprocess_experience(experience)
+            loss_info = self._precision.kept(self._algorithm.calc_loss(prepared.rollout_info))
         self.updater.update(loss_info, counts(nest.map(lambda leaf: leaf[:-1], experience.time_step)), prepared)
         self._algorithm.after_update()
 
     def _mini_batches(self, sequences: Sequences) -> Iterator[Sequences]:
         total = sequences.time_step.step_type.shape[1]
         size = total if self._config.mini_batch_size == "whole" else self._config.mini_batch_size
-        order = torch.randperm(total, generator=self._shuffle)
+        order = torch.randperm(total, generator=self._shuffle).to(sequences.time_step.step_type.device)
+        sizes = [rows.stop - rows.start for rows in split_evenly(total, size or self._num_environments)]
         # One gather per pass; the mini batches are views.
-        time_steps, infos = nest.map(lambda leaf: leaf[:, order], (sequences.time_step, sequences.rollout_info))
-        state = nest.index(sequences.state, order)
-        for rows in split_evenly(total, size or self._num_environments):
-            mini_batch, info = nest.index((time_steps, infos), (slice(None), rows))
-            yield Sequences(mini_batch, info, nest.index(state, rows))
+        by_sequence = (sequences.time_step, sequences.rollout_info)
+        shuffled = nest.map(lambda leaf: leaf.index_select(1, order), by_sequence)
+        states = nest.split(nest.map(lambda leaf: leaf.index_select(0, order), sequences.state), sizes, dim=0)
+        for (time_step, info), state in zip(nest.split(shuffled, sizes, dim=1), states, strict=True):
+            yield Sequences(time_step, info, state)
 
     def _check_options(self) -> None:
         algorithm, config = self._algorithm, self._config

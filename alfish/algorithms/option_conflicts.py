@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
+from alfish.algorithms.supervised.options import IDLE, supervised_conflicts
 from alfish.config.problems import Problem
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ _ABOUT_EVALUATION = [
     "async_eval",
     "eval_timeout",
     "score_fn",
+    "keep_best",
 ]
 _ABOUT_PRIORITIES = [
     "priority_replay_alpha",
@@ -39,9 +41,11 @@ _ABOUT_WORKERS = [
 def idle_options(config: TrainerConfig) -> dict[str, list[str]]:
     """Options that were set and have no effect, by the reason."""
     groups = {
+        "ml_type is 'sl'": IDLE if config.ml_type == "sl" else [],
         "evaluate is False": [] if config.evaluate else _ABOUT_EVALUATION,
         "priority_replay is False": [] if config.priority_replay else _ABOUT_PRIORITIES,
         "async_unroll is False": [] if config.async_unroll else _ABOUT_WORKERS,
+        "device is 'cpu'": ["empty_cache"] if config.device.partition(":")[0] == "cpu" else [],
         "async_eval is False": ["eval_timeout"] if config.evaluate and not config.async_eval else [],
     }
     given = config.non_default()
@@ -56,6 +60,12 @@ def conflicts(config: TrainerConfig) -> list[Problem]:
     def problem(options: str, message: str) -> None:
         found.append(Problem(tuple(f"TrainerConfig.{name}" for name in options.split()), message))
 
+    if config.ml_type == "sl":
+        for options, message in supervised_conflicts(config):
+            problem(options, message)
+        return found
+    if config.eval_uncertainty:
+        problem("eval_uncertainty ml_type", "only ml_type = 'sl' has eval_uncertainty; remove it, or set ml_type")
     if config.algorithm_ctor is None:
         problem("algorithm_ctor", "is not set. Add a line such as\n    TrainerConfig.algorithm_ctor = @PPOAlgorithm")
     if config.num_epochs is None:
@@ -90,7 +100,7 @@ def conflicts(config: TrainerConfig) -> list[Problem]:
         problem("unroll_episodes unroll_length", "are two ways to unroll; keep one")
     if config.unroll_episodes is not None and config.num_epochs is not None:
         problem("unroll_episodes num_epochs", "epochs are made of steps; use unroll_length")
-    for options, message in _async_conflicts(config):
+    for options, message in (*_async_conflicts(config), *_offline_conflicts(config)):
         problem(options, message)
     if config.num_updates_per_env_step is not None:
         if config.num_updates_per_train_iter != type(config).num_updates_per_train_iter:
@@ -118,6 +128,36 @@ def conflicts(config: TrainerConfig) -> list[Problem]:
             "sampled sequences count time steps: one transition is mini_batch_length = 2",
         )
     return found
+
+
+def _offline_conflicts(config: TrainerConfig) -> Iterator[tuple[str, str]]:
+    """Options, and what is wrong between them, as far as recorded data go."""
+    about = ("offline_buffer_length", "rl_train_after_update_steps", "rl_train_every_update_steps")
+    if not config.offline_buffer_dir:
+        for name in about:
+            if getattr(config, name) != getattr(type(config), name):
+                yield (
+                    f"{name} offline_buffer_dir",
+                    f"{name} is about recorded data, and there are none: set offline_buffer_dir",
+                )
+        return
+    if config.use_rollout_state:
+        yield (
+            "offline_buffer_dir use_rollout_state",
+            "recorded data have no recurrent states to start from: set use_rollout_state = False",
+        )
+    if config.rl_train_after_update_steps == 0:
+        return
+    if config.num_updates_per_env_step is not None:
+        yield (
+            "rl_train_after_update_steps num_updates_per_env_step",
+            "nobody acts before the hand-over, so there would be no updates either: use num_updates_per_train_iter",
+        )
+    if config.async_unroll:
+        yield (
+            "rl_train_after_update_steps async_unroll",
+            "workers act from the start; learn offline in one run, and go on from it with --init_from in another",
+        )
 
 
 def _async_conflicts(config: TrainerConfig) -> Iterator[tuple[str, str]]:

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
-
-import torch
 
 from alfish import nest
 from alfish.algorithms.algorithm import Algorithm
 from alfish.algorithms.carry import Carry
+from alfish.algorithms.hybrid import HybridLoop
 from alfish.algorithms.off_policy import OffPolicyLoop
 from alfish.algorithms.on_policy import OnPolicyLoop
 from alfish.algorithms.ownership import Ownership, assign_optimizers
+from alfish.algorithms.policy_summary import summarize_policy
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.algorithms.transformers.base import DataTransformer
+from alfish.algorithms.transformers.moments import shared_moments
 from alfish.algorithms.unroller import LocalUnroller, Unrolled, Unroller
 from alfish.algorithms.updater import Updater
+from alfish.collective import Collective
 from alfish.environments.environment import Environment
+from alfish.errors import ConfigError
 from alfish.optimizers.optimizer import Optimizer
 from alfish.progress import Progress
 from alfish.replay.replay_buffer import ReplayBuffer
+from alfish.replay.tape import Tape
 from alfish.seeding import Seeds
 from alfish.specs import TensorSpec
 from alfish.summary.metrics import EpisodeMetrics
+from alfish.summary.reward_reduction import RewardReduction
 from alfish.summary.summary import Summary
 from alfish.summary.timers import Timers
 from alfish.types import Experience, Nest, TimeStep
@@ -49,6 +53,9 @@ class RLAlgorithm(Algorithm):
     sequence_length: int = 2  # time steps of the sequences that are sampled from replay
     tolerates_lag: bool = False  # on-policy, but corrects for experience that older parameters made
     provides_priority: bool = False  # its losses have priorities, for prioritized replay
+    has_action_distribution: bool = False  # its policy is random, and given to `summarize_policy` while it learns
+    needs_rollout_info: bool = False  # off-policy, but its losses read what rollout_step returned as info
+    offline_only: bool = False  # learns from recorded data, and nothing from acting
     # Options that mean nothing to this algorithm, with the reason; setting one is an error.
     idle_options: Mapping[str, str] = {}
 
@@ -75,6 +82,7 @@ class RLAlgorithm(Algorithm):
         self.reward_spec = reward_spec
         self.data_transformer = DataTransformer(observation_spec)  # the run's own one is put here when it is built
         self.epsilon_greedy = config.epsilon_greedy if config else 0.0
+        self._summarizes_policy = bool(config and config.summarize_action_distributions)
 
     def start(
         self,
@@ -85,18 +93,24 @@ class RLAlgorithm(Algorithm):
         summary: Summary,
         timers: Timers,
         unroller: Unroller | None = None,
+        offline: Tape | None = None,
+        ranks: Collective | None = None,
     ) -> Ownership:
         """Makes this algorithm the root of a run; returns which optimizer owns which parameter.
 
-        Experience comes from `unroller`; None: this process acts in `env`.
+        Experience comes from `unroller`; None: this process acts in `env`. What was recorded earlier is `offline`.
+        Gradients and counts are over all `ranks`; None: this process is alone.
         """
+        self._ranks = ranks or Collective()
         self.attach(progress, summary, seeds)
         ownership = assign_optimizers(self)
-        updater = Updater(ownership, progress, summary, config)
-        make_loop = OnPolicyLoop if self.on_policy else OffPolicyLoop
-        self.loop: OnPolicyLoop | OffPolicyLoop = make_loop(self, config, updater, seeds, env)
+        updater = Updater(ownership, progress, summary, config, self._ranks)
+        self.loop: OnPolicyLoop | OffPolicyLoop = self._make_loop(config, updater, seeds, env, offline)
         self.metrics = EpisodeMetrics(
-            env.batch_size, self.reward_spec.shape, window=max(config.metric_min_buffer_size, env.batch_size)
+            env.batch_size,
+            self.reward_spec.shape,
+            window=max(config.metric_min_buffer_size, env.batch_size),
+            reduction=RewardReduction(config.reward_reduction, self.reward_spec.shape),
         )
         self._env, self._timers, self._config = env, timers, config
         self._carry = Carry()
@@ -114,12 +128,18 @@ class RLAlgorithm(Algorithm):
         """One iteration: unroll, learn. Without `interact` it only learns, from what is stored."""
         if not interact:
             self._unroller.rest()
-        experience = self._interact() if interact else None
+        with shared_moments(self, self._ranks):
+            experience = self._interact() if interact and not self.is_pretraining else None
         with self._timers("learn"):
             self.loop.train(experience)
         if experience is not None:
             self.after_train_iter(experience)
         self.progress.iterations += 1
+
+    @property
+    def is_pretraining(self) -> bool:
+        """Whether it learns from recorded data alone for now, and does not act."""
+        return isinstance(self.loop, HybridLoop) and self.loop.is_pretraining
 
     def unroll(self, length: int) -> Experience | None:
         """Acts for `length` steps in every environment; None when there is nothing to do."""
@@ -128,6 +148,25 @@ class RLAlgorithm(Algorithm):
     def unroll_episodes(self, number: int) -> Experience | None:
         """Plays `number` new episodes to their end: equally many in each environment, the rest in the first ones."""
         return self._count(self._unroller.collect_episodes(number))
+
+    def _make_loop(
+        self, config: TrainerConfig, updater: Updater, seeds: Seeds, env: Environment, offline: Tape | None
+    ) -> OnPolicyLoop | OffPolicyLoop:
+        name = type(self).__name__
+        if offline is None and self.offline_only:
+            raise ConfigError(
+                f"{name} learns from recorded data: set TrainerConfig.offline_buffer_dir to a run folder, or to a "
+                "dataset folder of `alfish collect`"
+            )
+        if offline is not None and self.on_policy:
+            raise ConfigError(
+                f"TrainerConfig.offline_buffer_dir: {name} is on-policy, it learns from fresh experience only. Use an "
+                "off-policy algorithm such as IqlAlgorithm, SacAlgorithm or DqnAlgorithm"
+            )
+        if offline is not None:
+            return HybridLoop(self, config, updater, seeds, env, offline)
+        make_loop = OnPolicyLoop if self.on_policy else OffPolicyLoop
+        return make_loop(self, config, updater, seeds, env)
 
     def _interact(self) -> Experience | None:
         config = self._config
@@ -142,26 +181,26 @@ class RLAlgorithm(Algorithm):
         """Counts what was unrolled, for the metrics and the budget."""
         if unrolled is None:
             return None
-        self.metrics.observe(nest.map(lambda leaf: leaf[1:], unrolled.time_steps))
-        self.progress.env_steps = self.metrics.env_steps
-        self.progress.episodes = self.metrics.episodes
+        metrics, progress = self.metrics, self.progress
+        steps, episodes = metrics.env_steps, metrics.episodes
+        metrics.observe(nest.map(lambda leaf: leaf[1:], unrolled.time_steps))
+        steps, episodes = self._ranks.total([metrics.env_steps - steps, metrics.episodes - episodes])
+        progress.env_steps += steps
+        progress.episodes += episodes
+        if self.debug_summaries and self.summary.enabled:
+            self._summarize_unroll(unrolled.experience)
         return unrolled.experience
 
-    @contextmanager
-    def evaluating(self, generator: torch.Generator) -> Iterator[None]:
-        """Inside the block modules are in evaluation mode, and sampling leaves the training streams alone."""
-        own = [algorithm.generator for algorithm in self.tree()]
-        was_training = self.training
-        self.eval()
-        for algorithm in self.tree():
-            algorithm.generator = generator
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            self.train(was_training)
-            for algorithm, its_own in zip(self.tree(), own, strict=True):
-                algorithm.generator = its_own
+    def summarize_policy(self, policy: Nest) -> None:
+        """For `TrainerConfig.summarize_action_distributions`: the distributions of a batch, `[T, B]`."""
+        if self._summarizes_policy:
+            summarize_policy(self.summary, policy)
+
+    def _summarize_unroll(self, experience: Experience) -> None:
+        with self.summary.scope("Debug"):
+            self.summary.histogram("reward", experience.time_step.reward[1:])
+            for name, leaf in nest.named_leaves(experience.action).items():
+                self.summary.histogram(f"action/{name}" if name else "action", leaf)
 
     def run_state(self) -> dict[str, Any]:
         """What a resumed run needs besides parameters and optimizers."""

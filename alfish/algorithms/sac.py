@@ -7,7 +7,7 @@ part and critics that give a value for every choice of the discrete part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -88,6 +88,10 @@ class SacAlgorithm(RLAlgorithm):
 
     on_policy: bool = False
     provides_priority: bool = True
+    has_action_distribution: bool = True
+    idle_options: Mapping[str, str] = {
+        "temporally_independent_train_step": "sequences go through its networks at once in any case"
+    }
 
     def __init__(
         self,
@@ -159,7 +163,7 @@ class SacAlgorithm(RLAlgorithm):
         )
         self._choice_distribution = Categorical.for_spec(parts.discrete) if parts.discrete else Categorical
         self._carries_all_memory = carried is memory
-        self._corrects = loss.needs_correction
+        self._corrects = self.needs_rollout_info = loss.needs_correction
         check_options(loss, config, learn_alpha, alpha_optimizer)
         if not self._carries_all_memory:
             self.learning_only = ("critics.target",) if parts.discrete else ("critics",)
@@ -208,6 +212,8 @@ class SacAlgorithm(RLAlgorithm):
         next_value = self._next_value(experience, state)
         correction = self._correction(experience, values, state) if self._corrects else None
         critic = self.critics.loss(time_step, self._of_choice(values, discrete), next_value, correction)
+        if self._summarizes_policy and self.summary.enabled:
+            self._summarize_policies(values, taken, state)
         extra = {"critic": critic.loss}
         if self.actor_network is not None:
             extra |= self._actor_losses(taken, state)
@@ -319,6 +325,13 @@ class SacAlgorithm(RLAlgorithm):
         rest = values.shape[index.dim() + 2 :]
         index = index.reshape(1, *index.shape, 1, *(1 for _ in rest)).expand(len(values), *index.shape, 1, *rest)
         return values.gather(discrete.dim() + 1, index).squeeze(discrete.dim() + 1)
+
+    @torch.no_grad()
+    def _summarize_policies(self, values: torch.Tensor, time_step: TimeStep, state: SacState) -> None:
+        choice = self._choice(values) if self.parts.discrete else None
+        policies = {"discrete": choice, "continuous": self._distribution(time_step, state)}
+        known = {name: policy for name, policy in policies.items() if policy is not None}
+        self.summarize_policy(known if len(known) > 1 else next(iter(known.values())))
 
     def _summarize(self, critic: CriticLoss) -> None:
         summarize_critics(self.summary, critic)

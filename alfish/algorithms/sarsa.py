@@ -5,7 +5,7 @@ The actor is deterministic with noise, as in DDPG, or a distribution with an ent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -77,6 +77,9 @@ class SarsaAlgorithm(RLAlgorithm):
 
     on_policy: bool = False
     provides_priority: bool = True
+    idle_options: Mapping[str, str] = {
+        "temporally_independent_train_step": "sequences go through its networks at once in any case"
+    }
 
     def __init__(
         self,
@@ -141,6 +144,7 @@ class SarsaAlgorithm(RLAlgorithm):
         self.critics = critics
         self.exploration_noise = noise
         self.temperature = None
+        self.has_action_distribution = is_soft
         if is_soft:
             check_squashed(actor, observation_spec, action_spec)
             target = default_target_entropy(action_spec) if target_entropy is None else target_entropy
@@ -230,6 +234,8 @@ class SarsaAlgorithm(RLAlgorithm):
         """What the policy would do, with gradient, and the log-probability of that; () if it is deterministic."""
         is_first = time_step.is_first()
         policy, _ = unroll_network(self.actor_network, time_step.observation, state.actor, is_first)
+        if self.has_action_distribution and torch.is_grad_enabled():
+            self.summarize_policy(policy)
         return (policy, ()) if self.temperature is None else policy.rsample_and_log_prob(self.generator)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -31,23 +33,33 @@ class TargetUpdater(nn.Module):
         self._with_buffers = [(source, target)] if any(True for _ in source.buffers()) else []
         self._tau = tau
         self._period = period
+        self._count = 0  # of steps; reading it from a tensor at every step would cost more than moving a small target
         # In the checkpoint, so that a resumed run moves at the same updates.
         self.register_buffer("num_steps", torch.zeros((), dtype=torch.int64))
 
     @property
     def is_due(self) -> bool:
         """Whether the next `step` moves the target."""
-        return self._period == 1 or bool((self.num_steps + 1) % self._period == 0)
+        return (self._count + 1) % self._period == 0
 
     @torch.no_grad()
     def step(self) -> None:
         """Once after every update of the source."""
         moves = self.is_due
         if self._period > 1:
-            self.num_steps += 1
+            self._count += 1
         if not moves:
             return
         torch._foreach_lerp_(self._target, self._source, self._tau)
         for source, target in self._with_buffers:
             for copy, original in zip(target.buffers(), source.buffers(), strict=True):
                 copy.copy_(original)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        self.num_steps.fill_(self._count)
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        self.num_steps.fill_(self._count)  # which stays if it is not among what is loaded
+        super()._load_from_state_dict(*args)
+        self._count = int(self.num_steps)

@@ -50,6 +50,8 @@ class Td3Algorithm(DdpgAlgorithm):
         debug_summaries: write additional summaries.
     """
 
+    _num_climbed = 1
+
     def __init__(
         self,
         observation_spec: Nest,
@@ -105,9 +107,6 @@ class Td3Algorithm(DdpgAlgorithm):
             return bounds.disturbed(action, noise.clamp(-self._noise_clip, self._noise_clip))
 
         return nest.map(smooth, self._bounds, super()._target_action(time_step, state))
-
-    def _judged(self, values: torch.Tensor) -> torch.Tensor:
-        return values[0]
 
     def _trains_actor(self) -> bool:
         return self.critics.targets_move_next

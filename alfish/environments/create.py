@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -20,6 +21,8 @@ from alfish.environments.recipe import Recipe, ScopedRecipe
 from alfish.environments.sync import SyncEnvironment
 from alfish.environments.vector import VectorEnvironment, make_native
 from alfish.errors import ConfigError
+
+_log = logging.getLogger(__name__)
 
 Backend = Literal["auto", "sync", "process", "vector", "envpool", "fastest"]
 
@@ -77,6 +80,10 @@ def create_environment(
     elif backend == "fastest":
         backend = _fastest(env_name) if is_plain else "sync"
     _check_options(backend, on_env_error, spare_environments)
+    if backend != "process":
+        _warn_if_set("env_step_timeout", env_step_timeout, f"backend is {backend!r}, not 'process'")
+    if on_env_error == "stop":
+        _warn_if_set("max_env_restarts", max_env_restarts, "on_env_error is 'stop'")
     if backend in ("vector", "envpool"):
         _check_batched(backend, env_name, is_plain)
         flat = {**(env_kwargs or {}), **{key: value for key, value in options.items() if key != "env_kwargs"}}
@@ -112,6 +119,11 @@ def _check_options(backend: Backend, on_env_error: str, spare_environments: int)
             f"create_environment.spare_environments={spare_environments} needs backend 'process', not {backend!r}: "
             "spare environments are processes."
         )
+
+
+def _warn_if_set(name: str, value: object, reason: str) -> None:
+    if value != inspect.signature(create_environment).parameters[name].default:
+        _log.warning("create_environment.%s: no effect, since %s", name, reason)
 
 
 def _fastest(env_name: str) -> Backend:

@@ -122,6 +122,16 @@ def test_frozen_critics_pass_gradients_on_and_get_none() -> None:
     assert not any(parameter.requires_grad for parameter in critics.target.parameters())
 
 
+def test_freezing_leaves_alone_what_was_not_trained_before() -> None:
+    critics = made()
+    first, *others = critics.online.parameters()
+    first.requires_grad_(False)
+    with critics.frozen():
+        assert not any(parameter.requires_grad for parameter in critics.online.parameters())
+    assert not first.requires_grad
+    assert all(parameter.requires_grad for parameter in others)
+
+
 def test_targets_move() -> None:
     critics = made()
     before = next(critics.target.parameters()).clone()
@@ -150,5 +160,5 @@ def test_summaries() -> None:
     assert summary.write() == {}
     summary.enabled = True
     summarize_critics(summary, result)
-    assert set(summary._histograms) == {"Debug/critic/value", "Debug/critic/target", "Debug/priority"}
+    assert set(summary._collected.histograms) == {"Debug/critic/value", "Debug/critic/target", "Debug/priority"}
     assert summary.write() == {"Debug/critic/value": 5.0, "Debug/critic/disagreement": 1.0}

@@ -214,10 +214,12 @@ def test_debug_summaries_tell_more() -> None:
         algorithm = start(options={"debug_summaries": debug})
         algorithm.summary.enabled = True
         algorithm.train_iter()
-        tags[debug] = set(algorithm.summary._histograms) | set(algorithm.summary.write())
+        tags[debug] = set(algorithm.summary._collected.histograms) | set(algorithm.summary.write())
     assert tags[True] - tags[False] == {
         "Debug/critic/value",
         "Debug/critic/target",
         "Debug/critic/disagreement",
         "Debug/priority",
+        "Debug/action",
+        "Debug/reward",
     }

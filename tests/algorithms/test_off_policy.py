@@ -47,6 +47,11 @@ def start(env_name: str = "alfish/ActionRewardProbe-v0", num_environments: int =
     return started(OneStepQ(env, config), env, config)
 
 
+def test_a_buffer_that_no_memory_holds_is_refused_before_the_first_step() -> None:
+    with pytest.raises(ConfigError, match=r"replay_buffer_length = 10000000000000: 4 environments x .* fits"):
+        start(replay_buffer_length=10**13)
+
+
 def test_sampled_updates_each_draw_anew() -> None:
     algorithm = start(
         whole_replay_buffer_training=False, mini_batch_size=64, num_updates_per_train_iter=3, unroll_length=20

@@ -79,6 +79,23 @@ def stop(result) -> bool:
         ),
         ({"priority_replay": True}, "set whole_replay_buffer_training = False"),
         ({"random_initial_collect": True}, "random actions for how long"),
+        ({"offline_buffer_length": 9}, "is about recorded data, and there are none"),
+        ({"rl_train_after_update_steps": 9}, "is about recorded data, and there are none"),
+        ({"rl_train_every_update_steps": 9}, "is about recorded data, and there are none"),
+        ({"offline_buffer_dir": "data", "use_rollout_state": True}, "no recurrent states to start from"),
+        (
+            {
+                "offline_buffer_dir": "data",
+                "rl_train_after_update_steps": 9,
+                "num_updates_per_env_step": 0.5,
+                "whole_replay_buffer_training": False,
+            },
+            "nobody acts before the hand-over",
+        ),
+        (
+            {"offline_buffer_dir": "data", "rl_train_after_update_steps": 9, "async_unroll": True},
+            "workers act from the start",
+        ),
         ({"whole_replay_buffer_training": False, "mini_batch_size": "whole"}, "needs whole_replay_buffer_training"),
         ({"whole_replay_buffer_training": False, "mini_batch_length": 1}, "one transition is mini_batch_length = 2"),
     ],
@@ -99,6 +116,8 @@ def test_options_that_do_not_go_together_are_refused(options, message):
         {"evaluate": True, "evaluate_upon_training_success": True, "stop_condition": stop},
         {"num_eval_episodes": -1},
         {"mini_batch_size": "whole"},
+        {"offline_buffer_dir": ["one", "two"], "offline_buffer_length": 9, "rl_train_every_update_steps": 2},
+        {"offline_buffer_dir": "data", "async_unroll": True},
         {"whole_replay_buffer_training": False, "mini_batch_length": 2},
     ],
 )

@@ -130,8 +130,9 @@ def test_debug_summaries_tell_more() -> None:
         algorithm = start_run(PPOAlgorithm, unroll_length=8, debug_summaries=debug)
         algorithm.summary.enabled = True
         algorithm.train_iter()
-        tags[debug] = set(algorithm.summary._histograms) | set(algorithm.summary.write())
-    assert tags[True] - tags[False] == {"Debug/explained_variance", "Debug/advantage", "Debug/value", "Debug/action"}
+        tags[debug] = set(algorithm.summary._collected.histograms) | set(algorithm.summary.write())
+    told = {"explained_variance", "advantage", "value", "action", "reward"}
+    assert tags[True] - tags[False] == {f"Debug/{name}" for name in told}
 
 
 def test_old_log_probabilities_are_those_of_the_acting_policy() -> None:

@@ -80,3 +80,12 @@ def test_buffers_are_copied_with_the_parameters() -> None:
     updater.step()
     assert torch.equal(target.running_mean, source.running_mean)
     assert source.running_mean.tolist() == pytest.approx([0.2, 0.5])
+
+
+def test_the_count_survives_a_load_that_does_not_hold_it() -> None:
+    updater = TargetUpdater(*networks(), 1.0, 3)
+    updater.step()
+    updater.step()
+    updater.load_state_dict({}, strict=False)
+    assert updater.is_due
+    assert updater.state_dict()["num_steps"].item() == 2

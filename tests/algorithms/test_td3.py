@@ -57,7 +57,11 @@ def test_the_actor_climbs_the_first_critic() -> None:
     algorithm = start(actor_update_period=1)
     batch = random_batch(algorithm)
     observation = batch.time_step.observation[:1]
+    last_bias = list(algorithm.critics.online.parameters())[-1]
+    with torch.no_grad():
+        last_bias[1] -= 100.0  # the second one is the lowest
     values = algorithm.critics.online((observation, algorithm.actor_network(observation)[0]))[0]
+    assert (values[1] < values[0]).all()
     torch.testing.assert_close(algorithm.compute_loss(batch).extra["actor"], -values[0])
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from alfish.algorithms.td_loss import Correction, OneStepTDLoss, RetraceTDLoss, TDLoss, as_sequence, refuse_correction
+from alfish import nest
+from alfish.algorithms.td_loss import (
+    Correction,
+    OneStepTDLoss,
+    RetraceTDLoss,
+    TDLoss,
+    as_sequence,
+    mean_of_trained,
+    refuse_correction,
+)
 from alfish.algorithms.updater import weighted_mean
 from alfish.errors import ConfigError
 from alfish.types import StepType, TimeStep
@@ -114,3 +123,16 @@ def test_the_mean_of_the_sequence_is_the_mean_of_its_trained_steps_that_count() 
 def test_a_batch_without_anything_to_train_has_loss_0() -> None:
     counts = torch.tensor([[0.0], [1.0]])
     assert weighted_mean(as_sequence(torch.tensor([[7.0]]), counts), counts).item() == 0
+
+
+def test_the_mean_of_the_steps_that_count() -> None:
+    rows, trained = torch.tensor([[2.0, 3.0, 5.0], [4.0, 7.0, 1.0]]), torch.tensor([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
+    assert mean_of_trained(rows, trained).tolist() == [3.0, 7.0, 0.0]
+    assert mean_of_trained(rows[:1], trained[:1]).tolist() == [2.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("lambda_", [0.0, 0.5, 1.0])
+def test_of_a_single_reward_all_lambda_returns_are_the_same(lambda_: float) -> None:
+    steps = nest.map(lambda leaf: leaf[:2], GOING_ON)
+    target = TDLoss(gamma=0.5, td_lambda=lambda_).target(steps, VALUES[:2])
+    assert torch.equal(target, steps.reward[1:] + 0.5 * steps.discount[1:] * VALUES[1:2])

@@ -12,11 +12,13 @@ from alfish.algorithms.algorithm import Algorithm
 from alfish.algorithms.ownership import assign_optimizers
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.algorithms.updater import Updater, total_loss, weighted_mean
+from alfish.collective import Collective
 from alfish.errors import NumericFault
 from alfish.optimizers.sgd import SGD
 from alfish.progress import Progress
 from alfish.summary.summary import Summary
 from alfish.types import LossInfo
+from tests.thread_ranks import on_ranks
 
 ONES = torch.ones(2, 2)
 
@@ -111,6 +113,7 @@ def test_summaries(grads_and_vars: bool) -> None:
     }
     if grads_and_vars:
         expected |= {"Parameters/slope": 1.5, "Gradients/slope": 1.0}
+        expected |= {"Parameters/slope/norm": 1.5, "Gradients/slope/norm": 1.0}
     assert recorder.values == expected
 
 
@@ -121,3 +124,68 @@ def test_state_round_trip() -> None:
     _, other, _ = make()
     other.load_state_dict(updater.state_dict())
     assert (other.skipped, other.average_loss) == (1, 2.0)
+
+
+def test_the_noise_scale_is_estimated_on_updates_that_write_and_saved() -> None:
+    def run(*enabled: bool) -> dict[str, float]:
+        algorithm, progress = Line(), Progress()
+        summary = Summary([], progress)
+        config = TrainerConfig(algorithm_ctor=Line, summarize_gradient_noise_scale=True)
+        updater = Updater(assign_optimizers(algorithm), progress, summary, config)
+        other = Updater(updater.ownership, progress, summary, config)
+        for summary.enabled in enabled:
+            losses = algorithm.slope * torch.tensor([[1.0, 3.0]]) * (1.0 if summary.enabled else 5.0)
+            updater.update(LossInfo(loss=losses), torch.ones(1, 2), ())
+            other.load_state_dict(updater.state_dict())
+            updater, other = other, updater
+        assert algorithm.slope.item() == 2.0 - sum(1 if each else 5 for each in enabled)  # as without noise
+        return summary.write()
+
+    # Gradients 1 and 3 of one sample each: |G|^2 = 1 * 3, tr(Sigma) = (3 - 1)^2 / 2.
+    expected = {"noise_scale": 2 / 3, "squared_gradient": 3.0, "variance": 2.0}
+    for written in (run(True), run(False, True, False)):
+        assert {tag: value for tag, value in written.items() if "Noise" in tag} == pytest.approx(
+            {f"GradientNoise/SGD/{name}": value for name, value in expected.items()}
+        )
+    assert run(False) == {}
+
+
+# Several ranks
+
+
+def step_on_ranks(weights: list[torch.Tensor], factor: float = 1.0, **options: Any) -> list[Any]:
+    """The slopes, 2 before, and the skipped updates after a step on squares of each rank's own numbers."""
+
+    def work(ranks: Collective) -> tuple[float, int, int]:
+        algorithm, progress = Line(), Progress()
+        config = TrainerConfig(algorithm_ctor=Line, **options)
+        updater = Updater(assign_optimizers(algorithm), progress, Summary.disabled(), config, ranks)
+        data = torch.tensor([[1.0, 2.0], [3.0, 4.0]]) if ranks.rank == 0 else torch.tensor([[5.0, 6.0], [7.0, 8.0]])
+        loss = algorithm.slope * data * (factor if ranks.rank else 1.0)
+        updater.update(LossInfo(loss=loss, scalar_loss=algorithm.slope * ranks.rank), weights[ranks.rank], ())
+        return algorithm.slope.item(), updater.skipped, progress.updates
+
+    return on_ranks(2, work)
+
+
+def test_ranks_step_down_the_gradient_of_all_their_steps_together() -> None:
+    # Mean of 1 to 8 is 4.5, of the scalar losses 0 and 1 is 0.5: 2 - 0.5 * 5.
+    assert step_on_ranks([ONES, ONES]) == [(-0.5, 0, 1)] * 2
+
+
+def test_ranks_with_fewer_steps_that_count_weigh_less() -> None:
+    # 1, 2, 3, 4 and 5 count: their mean is 3, where the mean of the ranks' means would be 3.75.
+    assert step_on_ranks([ONES, torch.tensor([[1.0, 0.0], [0.0, 0.0]])]) == [(0.25, 0, 1)] * 2
+    assert step_on_ranks([ONES, torch.zeros(2, 2)]) == [(0.5, 0, 1)] * 2
+
+
+def test_a_loss_that_is_not_finite_on_one_rank_skips_the_update_on_all() -> None:
+    assert step_on_ranks([ONES, ONES], float("inf"), nan_policy="skip") == [(2.0, 1, 0)] * 2
+
+
+def test_a_loss_that_is_not_finite_on_one_rank_stops_all() -> None:
+    first, second = step_on_ranks([ONES, ONES], float("nan"))
+    assert "the loss is nan on rank 1" in str(first)
+    assert "the loss is nan: " in str(second)
+    assert isinstance(first, NumericFault)
+    assert isinstance(second, NumericFault)

@@ -60,6 +60,16 @@ def test_what_only_some_backends_can_do() -> None:
         create_environment("CartPole-v1", backend="vector", on_env_error="restart")
 
 
+def test_options_that_are_idle_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    create_environment("CartPole-v1", env_step_timeout=60.0, max_env_restarts=3)
+    assert caplog.messages == []
+    create_environment("CartPole-v1", env_step_timeout=5.0, max_env_restarts=5)
+    assert caplog.messages == [
+        "create_environment.env_step_timeout: no effect, since backend is 'sync', not 'process'",
+        "create_environment.max_env_restarts: no effect, since on_env_error is 'stop'",
+    ]
+
+
 def test_options_reach_the_loader_only_when_set() -> None:
     def load(env_name: str, max_episode_steps: int = 3) -> gym.Env[Any, Any]:
         return gym.wrappers.TimeLimit(ScriptedEnv([(False, False)] * 9), max_episode_steps)

@@ -15,6 +15,7 @@ CASES = [
     Case("A2C CartPole-v1", "a2c.gin", 300_000, at_least=475),
     Case("PPO Pendulum-v1", "classic_control/ppo_pendulum.gin", 300_000, at_least=-250),
     Case("PPO LSTM masked CartPole-v1", "classic_control/ppo_lstm_masked_cartpole.gin", 300_000, at_least=400),
+    Case("PPO LSTM masked Pendulum-v1", "classic_control/ppo_lstm_masked_pendulum.gin", 600_000, at_least=-250),
     Case("PPO without memory masked CartPole-v1", "ppo.gin", 100_000, at_most=200, bindings=MASKED),
 ]
 

@@ -1,0 +1,238 @@
+"""One update from a mini batch: as Python says it, or as one compiled graph (`TrainerConfig.compile`)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from alfish import nest
+from alfish.algorithms.compilation import CannotCompile, CompiledGraph, compile_graph, find_compiler
+from alfish.algorithms.trainer_config import TrainerConfig
+from alfish.algorithms.updater import Updater, total_loss
+from alfish.progress import Progress
+from alfish.types import LossInfo, Nest
+
+if TYPE_CHECKING:
+    from alfish.algorithms.rl_algorithm import RLAlgorithm
+
+_log = logging.getLogger(__name__)
+
+# A compiled update saves 1 to 5 ms; compiling takes 20 to 60 s the first time.
+WORTH_COMPILING = 30_000  # updates
+_MOST_GRAPHS = 6  # each takes as long to compile
+
+Loss = Callable[[Nest], tuple[LossInfo, torch.Tensor]]
+
+
+class UpdateStep:
+    """Learns from mini batches, one optimizer step each.
+
+    Args:
+        loss: of a mini batch, and the weight `[T, B]` of each of its steps; see `Updater.update`.
+        updater: takes the step.
+    """
+
+    def __init__(self, loss: Loss, updater: Updater) -> None:
+        self._loss = loss
+        self._updater = updater
+
+    def __call__(self, batch: Nest) -> tuple[LossInfo, bool]:
+        """The loss, and whether the step was made."""
+        loss_info, weight = self._loss(batch)
+        return loss_info, self._updater.update(loss_info, weight, batch)
+
+
+class _Compiled(NamedTuple):
+    graph: CompiledGraph
+    loss: LossInfo  # its structure
+
+
+class CompiledUpdateStep(UpdateStep):
+    """The same numbers, up to rounding, from one graph: loss, gradients, check, clipping and optimizer step.
+
+    A graph is made for every shape of mini batches and every `Algorithm.loss_variant`. Where that fails, one line says
+    why, and updates go on as Python says them.
+
+    Where summaries are written, the loss is computed once more, for them alone: what is learned does not depend on it.
+    """
+
+    def __init__(self, loss: Loss, updater: Updater, algorithm: RLAlgorithm) -> None:
+        super().__init__(loss, updater)
+        self._algorithm = algorithm
+        self._optimizers = updater.ownership.optimizers
+        device = next(algorithm.parameters()).device
+        self._rates = {name: torch.zeros((), dtype=torch.float64, device=device) for name in self._optimizers}
+        self._graphs: dict[Hashable, _Compiled] = {}
+        self._states: list[Any] = []  # of the optimizers, when the graphs were made
+        self._given_up = False
+
+    def __call__(self, batch: Nest) -> tuple[LossInfo, bool]:
+        compiled = None if self._given_up else self._find(batch)
+        if compiled is None:
+            return super().__call__(batch)
+        shown = self._look(batch) if self._algorithm.summary.enabled else None
+        for name, optimizer in self._optimizers.items():
+            self._rates[name].fill_(optimizer.current_lr(self._algorithm.progress))
+        loss, norms, *parts = compiled.graph(nest.leaves(batch))
+        loss_info: LossInfo = nest.unflatten(compiled.loss, parts)
+        by_name = dict(zip(self._optimizers, norms.tolist(), strict=True))
+        return loss_info, self._updater.conclude(loss.item(), by_name, shown or (loss_info, None), batch)
+
+    def _look(self, batch: Nest) -> tuple[LossInfo, torch.Tensor]:
+        """The loss with all that summaries show of it; gradients are left in the parameters for them."""
+        with self._same_random_numbers():
+            loss_info, weight = self._loss(batch)
+        self._updater.show_gradients(loss_info, weight)
+        return loss_info, weight
+
+    def _find(self, batch: Nest) -> _Compiled | None:
+        """The graph for such a batch; None when there is none."""
+        states = [optimizer.states for optimizer in self._optimizers.values()]
+        if any(state is not known for state, known in zip(states, self._states, strict=False)):
+            self._graphs.clear()
+        key = (*((leaf.shape, leaf.stride()) for leaf in nest.leaves(batch)), self._algorithm.loss_variant())
+        if key not in self._graphs:
+            try:
+                if len(self._graphs) == _MOST_GRAPHS:
+                    raise CannotCompile(f"mini batches have more than {_MOST_GRAPHS} different shapes")
+                started = time.monotonic()
+                self._graphs[key] = self._compile(batch)
+                _log.info("compiled an update in %.0f s", time.monotonic() - started)
+            except Exception as error:  # a compiler can fail in any way, and the run can go on without
+                self._given_up = True
+                warn_of_fallback(str(error).strip().partition("\n")[0] or type(error).__name__)
+                return None
+            self._states = [optimizer.states for optimizer in self._optimizers.values()]
+        return self._graphs[key]
+
+    def _compile(self, batch: Nest) -> _Compiled:
+        for optimizer in self._optimizers.values():
+            optimizer.make_states()
+        structure: list[LossInfo] = []
+
+        def update(leaves: list[torch.Tensor]) -> list[torch.Tensor]:
+            loss_info, weight = self._loss(nest.unflatten(batch, leaves))
+            loss = total_loss(loss_info, weight)
+            norms = self._step(loss)
+            structure.append(nest.map(lambda leaf: None, loss_info))
+            return [loss.detach(), norms, *(leaf.detach() for leaf in nest.leaves(loss_info))]
+
+        with self._traceable():
+            graph = compile_graph(update, nest.leaves(batch))
+        return _Compiled(graph, structure[0])
+
+    def _step(self, loss: torch.Tensor) -> torch.Tensor:
+        """Changes parameters and optimizer states unless a number is not finite; the norms of the gradients."""
+        owned = [optimizer.named_parameters for optimizer in self._optimizers.values()]
+        parameters = [parameter for each in owned for parameter in each.values()]
+        gradients = iter(torch.autograd.grad(loss, parameters, allow_unused=True))
+        with torch.no_grad():
+            steps = []
+            for (name, optimizer), each in zip(self._optimizers.items(), owned, strict=True):
+                by_name = {key: gradient for key, gradient in zip(each, gradients, strict=False) if gradient is not None}
+                steps.append(optimizer.steps(by_name, self._rates[name]))
+            norms = torch.stack([step.norm for step in steps])
+            is_finite = torch.isfinite(loss.detach()) & torch.isfinite(norms).all()
+            for step in steps:
+                for old, new in step.changes:
+                    old.copy_(torch.where(is_finite, new, old))
+        return norms
+
+    @contextmanager
+    def _same_random_numbers(self) -> Iterator[None]:
+        """What is drawn inside the block is drawn again after it."""
+        generators = [algorithm.generator for algorithm in self._algorithm.tree()]
+        states = [generator.get_state() for generator in generators]
+        yield
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+
+    @contextmanager
+    def _traceable(self) -> Iterator[None]:
+        """Without summaries inside the block; the loss must leave neither tensors nor Python's numbers behind."""
+        algorithm, summary = self._algorithm, self._algorithm.summary
+        progress, enabled = algorithm.progress, summary.enabled
+        watched: Any = _WatchedProgress(progress)
+        buffers = [(module, dict(module._buffers)) for module in algorithm.modules()]
+        summary.enabled = False
+        for part in algorithm.tree():
+            part.progress = watched
+        try:
+            yield
+        finally:
+            summary.enabled = enabled
+            for part in algorithm.tree():
+                part.progress = progress
+            changed = [module for module, then in buffers if any(module._buffers[key] is not then[key] for key in then)]
+            for module, then in buffers:
+                module._buffers.update(then)
+        if changed:
+            raise CannotCompile(f"{type(changed[0]).__name__} makes new tensors of its own at every update")
+        if watched.was_read:
+            raise CannotCompile("its loss changes with the progress of the run: it has a scheduler")
+
+
+class _WatchedProgress:
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self.was_read = False
+
+    def __getattr__(self, name: str) -> Any:
+        self.was_read = True
+        return getattr(self._progress, name)
+
+
+def make_update_step(
+    algorithm: RLAlgorithm, config: TrainerConfig, updater: Updater, loss: Loss, num_environments: int
+) -> UpdateStep:
+    """As `config.compile` says, as far as it can be."""
+    if config.compile == "off":
+        return UpdateStep(loss, updater)
+    if config.compile == "auto" and expected_updates(algorithm, config, num_environments) < WORTH_COMPILING:
+        return UpdateStep(loss, updater)
+    try:
+        _check(algorithm, config, updater)
+        find_compiler()
+    except CannotCompile as reason:
+        warn_of_fallback(str(reason))
+        return UpdateStep(loss, updater)
+    return CompiledUpdateStep(loss, updater, algorithm)
+
+
+def warn_of_fallback(reason: str) -> None:
+    _log.warning("TrainerConfig.compile: updates are not compiled, since %s", reason)
+
+
+def expected_updates(algorithm: RLAlgorithm, config: TrainerConfig, num_environments: int) -> float:
+    """Of the whole run, roughly: initial collection and early ends are not looked at."""
+    steps = (config.unroll_length or config.max_unroll_length) * num_environments  # of an iteration
+    iterations = config.num_iterations or config.num_env_steps / max(steps, 1)
+    if config.num_epochs is not None:
+        iterations = config.num_epochs * (config.num_steps_per_epoch or 0) / max(steps, 1)
+    if algorithm.single_update:
+        return iterations
+    if config.num_updates_per_env_step is not None:
+        return iterations * steps * config.num_updates_per_env_step
+    passes = config.num_updates_per_train_iter
+    if not config.whole_replay_buffer_training:
+        return iterations * passes
+    size = config.mini_batch_size or num_environments
+    sequences = steps / (config.mini_batch_length or max(config.unroll_length, 1))
+    return iterations * passes * (1 if size == "whole" else max(1, sequences // size))
+
+
+def _check(algorithm: RLAlgorithm, config: TrainerConfig, updater: Updater) -> None:
+    name = type(algorithm).__name__
+    if algorithm.train_state_spec != ():
+        raise CannotCompile(f"{name} has memory: its sequences are learned step by step")
+    if any(part.stepwise_training for part in algorithm.tree()):
+        raise CannotCompile("temporally_independent_train_step is False: sequences are learned step by step")
+    if algorithm.on_policy and config.unroll_episodes is not None:
+        raise CannotCompile("unroll_episodes gives mini batches of any size")
+    if updater.ranks.size > 1:
+        raise CannotCompile("gradients are averaged over several processes")
