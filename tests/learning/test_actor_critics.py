@@ -19,9 +19,12 @@ PRIORITIZED = [
     replace(case, name=f"{case.name}, prioritized", bindings=("TrainerConfig.priority_replay=True",))
     for case in UNIFORM
 ]
+MEMORY = [
+    Case("SAC GRU masked Pendulum-v1", "classic_control/sac_gru_masked_pendulum.gin", 30_000, at_least=-250),
+]
 
 
-@pytest.mark.parametrize("case", [*UNIFORM, *PRIORITIZED], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*UNIFORM, *PRIORITIZED, *MEMORY], ids=lambda case: case.name)
 def test_final_policy(case: Case, tmp_path: Path) -> None:
     for outcome in outcomes(case, tmp_path):
         assert case.at_least <= outcome.mean_return <= case.at_most, f"seed {outcome.seed}"
