@@ -145,9 +145,15 @@ class HybridLoop(OffPolicyLoop):
         loss_info = sum_of_losses(*parts)
         if self.updater.update(loss_info, parts[0].valid, [part.batch for part in parts]):
             for part in parts:
-                self._reprioritize(part)
+                self._reprioritize(part.sampled, part.loss, part.replay)
         algorithm.after_update()
         return all(algorithm.wants_more_updates(part.loss) for part in parts)
+
+    def _judge(self, batch: Experience, replay: ReplayBuffer) -> Judged:
+        """The loss of sequences that were drawn from `replay`."""
+        prepared = self._prepare(batch, replay)
+        loss_info, valid = self._loss(prepared)
+        return Judged(loss_info, valid, prepared, batch.batch_info, replay)
 
     def state_dict(self) -> dict[str, Any]:
         """The recorded data are not part of it: they are where they were."""

@@ -13,6 +13,7 @@ from alfish.algorithms.carry import Carry
 from alfish.algorithms.on_policy import counts, split_evenly
 from alfish.algorithms.precision import Precision
 from alfish.algorithms.trainer_config import TrainerConfig
+from alfish.algorithms.update_step import make_update_step
 from alfish.algorithms.updater import Updater
 from alfish.environments.environment import Environment
 from alfish.errors import ConfigError
@@ -56,6 +57,7 @@ class OffPolicyLoop:
         self._length = _sequence_length(algorithm, config)
         self._num_earlier = algorithm.data_transformer.num_earlier_steps
         self._check_options()
+        self._update_step = make_update_step(algorithm, config, updater, self._loss, env.batch_size)
         self._shuffle = seeds.torch("shuffle")
         self.replay = ReplayBuffer(
             env.batch_size,
@@ -100,32 +102,34 @@ class OffPolicyLoop:
 
     def _update(self, batch: Experience) -> bool:
         """One optimizer step; whether more are wanted."""
-        judged = self._judge(batch, self.replay)
-        if self.updater.update(judged.loss, judged.valid, judged.batch):
-            self._reprioritize(judged)
+        prepared = self._prepare(batch, self.replay)
+        loss_info, was_made = self._update_step(prepared)
+        if was_made:
+            self._reprioritize(prepared.batch_info, loss_info, self.replay)
         self._algorithm.after_update()
-        return self.updater.ranks.all(self._algorithm.wants_more_updates(judged.loss))
+        return self.updater.ranks.all(self._algorithm.wants_more_updates(loss_info))
 
-    def _judge(self, batch: Experience, replay: ReplayBuffer) -> Judged:
-        """The loss of sequences that were drawn from `replay`."""
+    def _prepare(self, batch: Experience, replay: ReplayBuffer) -> Experience:
+        """Sequences that were drawn from `replay`, as the networks see them."""
         algorithm, sampled = self._algorithm, batch.batch_info
         if not self._config.use_rollout_state:
             batch = replace(batch, state=())
         with torch.no_grad():
             batch = algorithm.data_transformer.transform_experience(batch, replay)
             with self._precision.autocast():
-                batch = algorithm.preprocess_experience(batch)
-        with self._precision.autocast():
-            loss_info = self._precision.kept(algorithm.compute_loss(batch))
-        loss_info = _weighted(loss_info, sampled)
-        valid = counts(batch.time_step)[:-1]
-        return Judged(loss_info, valid, batch, sampled, replay)
+                return replace(algorithm.preprocess_experience(batch), batch_info=sampled)
 
-    def _reprioritize(self, judged: Judged) -> None:
+    def _loss(self, batch: Experience) -> tuple[LossInfo, torch.Tensor]:
+        """Of prepared sequences, and 1 `[T, B]` where the action counts."""
+        with self._precision.autocast():
+            loss_info = self._precision.kept(self._algorithm.compute_loss(batch))
+        return _weighted(loss_info, batch.batch_info), counts(batch.time_step)[:-1]
+
+    def _reprioritize(self, sampled: BatchInfo, loss_info: LossInfo, replay: ReplayBuffer) -> None:
         """The priorities that an update gives count from the next draw on."""
         if self._config.priority_replay:
             alpha, eps = self._alpha(self._algorithm.progress), self._config.priority_replay_eps
-            judged.replay.update_priorities(judged.sampled, judged.loss.priority.detach(), alpha, eps)
+            replay.update_priorities(sampled, loss_info.priority.detach(), alpha, eps)
 
     def _num_updates(self, collected: int) -> int:
         ratio = self._config.num_updates_per_env_step

@@ -100,6 +100,10 @@ def conflicts(config: TrainerConfig) -> list[Problem]:
         problem("unroll_episodes unroll_length", "are two ways to unroll; keep one")
     if config.unroll_episodes is not None and config.num_epochs is not None:
         problem("unroll_episodes num_epochs", "epochs are made of steps; use unroll_length")
+    if config.compile == "on" and config.enable_amp:
+        problem("compile enable_amp", "a compiled update is in full precision; keep one of the two")
+    if config.compile == "on" and config.unroll_with_grad:
+        problem("compile unroll_with_grad", "the graph of an unroll is not compiled; set unroll_with_grad = False")
     for options, message in (*_async_conflicts(config), *_offline_conflicts(config)):
         problem(options, message)
     if config.num_updates_per_env_step is not None:

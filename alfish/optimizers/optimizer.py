@@ -117,6 +117,11 @@ class Optimizer(ABC):
         self._clip(gradients, list(norms.values()))
         return gradients
 
+    def make_states(self) -> None:
+        """Of all parameters, at once; `steps` needs them."""
+        for name in self._parameters:
+            self._state(name)
+
     def steps(self, gradients: Mapping[str, torch.Tensor], lr: torch.Tensor) -> Steps:
         """What a step would change, as a pure function of tensors, for a graph that is compiled.
 
@@ -131,17 +136,17 @@ class Optimizer(ABC):
             if self._gradient_clipping is not None:
                 measured = norm if self._clip_by_global_norm else its_norm
                 gradient = gradient * (self._gradient_clipping / measured).clamp(max=1.0)
-            parameter, state = self._parameters[name].detach(), self._state(name)
+            parameter, state = self._parameters[name].detach(), self._states[name]
             new_parameter, new_state = self._formula(parameter, gradient, state, lr)
             changes.append((parameter, new_parameter))
             changes.extend((state[key], new_state[key]) for key in new_state)
         return Steps(norm, changes)
 
-    @abstractmethod
     def _formula(
         self, parameter: torch.Tensor, gradient: torch.Tensor, state: State, lr: torch.Tensor
     ) -> tuple[torch.Tensor, State]:
         """The parameter and its state after a step: what `_update` does, without changing anything."""
+        raise NotImplementedError(f"{type(self).__name__} has no _formula")
 
     @abstractmethod
     def _update(

@@ -22,6 +22,7 @@ from alfish.seeding import Seeds
 from alfish.training.checkpoint import CheckpointFolder
 
 _PATIENCE = 300.0  # seconds; iterations take less, and so does writing a checkpoint
+_JOINING = timedelta(seconds=300)  # machines do not start at the same moment
 
 # What cannot be done by several ranks, and what to do instead.
 _REFUSED = {
@@ -83,18 +84,19 @@ class ProcessGroup(Collective):
         from torch import distributed
         from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # torch's stubs lack them
 
-        place, timeout = self.place, timedelta(seconds=patience)
-        self._patience = patience
+        place, self._patience = self.place, patience
         if place.is_met_by_agent:
             die_with_parent(os.getppid())  # an agent that is killed takes nobody along by itself
         with self._lost():
             is_host = place.rank == 0 and not place.is_met_by_agent
-            store = TCPStore(place.address, place.port, is_master=is_host, timeout=timeout)
+            store = TCPStore(place.address, place.port, is_master=is_host, timeout=_JOINING)
             # The meeting point outlives an attempt, and must not give the addresses of dead ranks to the next one.
             meeting = PrefixStore(f"attempt_{place.attempt}", store)
+            meeting.set(f"rank {place.rank}", "is here")
+            meeting.wait([f"rank {rank}" for rank in range(place.size)], _JOINING)
             backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
             distributed.init_process_group(
-                backend, store=meeting, rank=place.rank, world_size=place.size, timeout=timeout
+                backend, store=meeting, rank=place.rank, world_size=place.size, timeout=timedelta(seconds=patience)
             )
 
     def leave(self) -> None:

@@ -30,6 +30,7 @@ ActorDistributionNetwork.fc_layer_params = (4,)
 ValueNetwork.fc_layer_params = (4,)
 """
 _SECONDS = 120  # a busy machine takes long to import torch
+_GRACE = 5
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,17 @@ def _start(command: list[str], arguments: tuple[str, ...], environ: dict[str, st
 
 
 def _wait(*processes: subprocess.Popen[str]) -> Ended:
+    """For the first of them; who has not ended soon after it hangs."""
+    errors = []
     try:
-        errors = tuple(process.communicate(timeout=_SECONDS)[1] for process in processes)
+        for process in processes:
+            try:
+                errors.append(process.communicate(timeout=_SECONDS if process is processes[0] else _GRACE)[1])
+            except subprocess.TimeoutExpired:
+                process.kill()
+                errors.append(process.communicate()[1])
     finally:
         for process in processes:
             process.kill()
             process.wait()
-    return Ended(tuple(process.returncode for process in processes), errors)
+    return Ended(tuple(process.returncode for process in processes), tuple(errors))

@@ -28,7 +28,7 @@ def test_it_says_what_is_learned_in():
     task = make()
     assert str(task) == "4 x alfish/PolicyUnittest-v0"
     assert task.identity() == {"environment": "alfish/PolicyUnittest-v0"}
-    assert task.facts() == {"num_environments": 4}
+    assert task.facts() == {"num_environments": 4, "num_ranks": 1}
     task.start(Progress(), Summary.disabled(), Timers())
     assert task.words() == []
     assert task.num_restarts == 0
@@ -76,7 +76,7 @@ def test_recorded_data_are_told_and_kept_in_mind(tmp_path):
     progress = Progress()
     task.start(progress, Summary.disabled(), Timers())
     assert task.words()[:2] == [line, "nobody acts before 3 updates are made"]
-    assert task.facts() == {"num_environments": 4, "offline_data": [line]}
+    assert task.facts() == {"num_environments": 4, "num_ranks": 1, "offline_data": [line]}
     assert task.counts == "env_steps"
     progress.updates = 3
     assert not any("nobody acts" in words for words in task.words())

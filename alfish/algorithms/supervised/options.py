@@ -41,6 +41,7 @@ _REFUSED = {
 
 # These change nothing; a warning says so.
 IDLE = [
+    "compile",
     "num_eval_episodes",
     "num_eval_environments",
     "eval_timeout",
