@@ -64,6 +64,7 @@ class CompiledUpdateStep(UpdateStep):
     def __init__(self, loss: Loss, updater: Updater, algorithm: RLAlgorithm) -> None:
         super().__init__(loss, updater)
         self._algorithm = algorithm
+        self._parts = list(algorithm.tree())
         self._optimizers = updater.ownership.optimizers
         device = next(algorithm.parameters()).device
         self._rates = {name: torch.zeros((), dtype=torch.float64, device=device) for name in self._optimizers}
@@ -95,7 +96,10 @@ class CompiledUpdateStep(UpdateStep):
         states = [optimizer.states for optimizer in self._optimizers.values()]
         if any(state is not known for state, known in zip(states, self._states, strict=False)):
             self._graphs.clear()
-        key = (*((leaf.shape, leaf.stride()) for leaf in nest.leaves(batch)), self._algorithm.loss_variant())
+        key = (
+            *((leaf.shape, leaf.stride()) for leaf in nest.leaves(batch)),
+            *(part.loss_variant() for part in self._parts),
+        )
         if key not in self._graphs:
             try:
                 if len(self._graphs) == _MOST_GRAPHS:
@@ -120,9 +124,10 @@ class CompiledUpdateStep(UpdateStep):
             loss = total_loss(loss_info, weight)
             norms = self._step(loss)
             structure.append(nest.map(lambda leaf: None, loss_info))
+            check()
             return [loss.detach(), norms, *(leaf.detach() for leaf in nest.leaves(loss_info))]
 
-        with self._traceable():
+        with self._traceable() as check:
             graph = compile_graph(update, nest.leaves(batch))
         return _Compiled(graph, structure[0])
 
@@ -134,7 +139,9 @@ class CompiledUpdateStep(UpdateStep):
         with torch.no_grad():
             steps = []
             for (name, optimizer), each in zip(self._optimizers.items(), owned, strict=True):
-                by_name = {key: gradient for key, gradient in zip(each, gradients, strict=False) if gradient is not None}
+                by_name = {
+                    key: gradient for key, gradient in zip(each, gradients, strict=False) if gradient is not None
+                }
                 steps.append(optimizer.steps(by_name, self._rates[name]))
             norms = torch.stack([step.norm for step in steps])
             is_finite = torch.isfinite(loss.detach()) & torch.isfinite(norms).all()
@@ -146,35 +153,38 @@ class CompiledUpdateStep(UpdateStep):
     @contextmanager
     def _same_random_numbers(self) -> Iterator[None]:
         """What is drawn inside the block is drawn again after it."""
-        generators = [algorithm.generator for algorithm in self._algorithm.tree()]
+        generators = [part.generator for part in self._parts]
         states = [generator.get_state() for generator in generators]
         yield
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
 
     @contextmanager
-    def _traceable(self) -> Iterator[None]:
-        """Without summaries inside the block; the loss must leave neither tensors nor Python's numbers behind."""
+    def _traceable(self) -> Iterator[Callable[[], None]]:
+        """Without summaries inside the block; gives a check of what cannot be in a graph, to be called there."""
         algorithm, summary = self._algorithm, self._algorithm.summary
         progress, enabled = algorithm.progress, summary.enabled
         watched: Any = _WatchedProgress(progress)
         buffers = [(module, dict(module._buffers)) for module in algorithm.modules()]
+
+        def check() -> None:
+            if watched.was_read:
+                raise CannotCompile("its loss changes with the progress of the run: it has a scheduler")
+            for module, then in buffers:
+                if any(module._buffers[name] is not then[name] for name in then):
+                    raise CannotCompile(f"{type(module).__name__} makes new tensors of its own at every update")
+
         summary.enabled = False
-        for part in algorithm.tree():
+        for part in self._parts:
             part.progress = watched
         try:
-            yield
+            yield check
         finally:
             summary.enabled = enabled
-            for part in algorithm.tree():
+            for part in self._parts:
                 part.progress = progress
-            changed = [module for module, then in buffers if any(module._buffers[key] is not then[key] for key in then)]
             for module, then in buffers:
                 module._buffers.update(then)
-        if changed:
-            raise CannotCompile(f"{type(changed[0]).__name__} makes new tensors of its own at every update")
-        if watched.was_read:
-            raise CannotCompile("its loss changes with the progress of the run: it has a scheduler")
 
 
 class _WatchedProgress:
@@ -234,5 +244,9 @@ def _check(algorithm: RLAlgorithm, config: TrainerConfig, updater: Updater) -> N
         raise CannotCompile("temporally_independent_train_step is False: sequences are learned step by step")
     if algorithm.on_policy and config.unroll_episodes is not None:
         raise CannotCompile("unroll_episodes gives mini batches of any size")
+    if config.enable_amp or config.unroll_with_grad:
+        raise CannotCompile(f"{'enable_amp' if config.enable_amp else 'unroll_with_grad'} is True")
+    if config.offline_buffer_dir:
+        raise CannotCompile("recorded and own experience take turns in it")
     if updater.ranks.size > 1:
         raise CannotCompile("gradients are averaged over several processes")

@@ -1,0 +1,171 @@
+"""A function of tensors as one compiled graph.
+
+The function runs once on tensors without values, and every operation of torch on the way is noted, those of autograd
+included. So whatever Python did to get there (records, nests, modules, context managers) costs nothing later, and needs
+no support by a compiler; but what Python decided then stays decided. The notes go to inductor, which keeps what it
+makes of them on disk, so that the next run of the same kind starts quickly.
+
+Tensors that the function did not get as arguments, such as parameters, are inputs of the graph: it reads their present
+values, and changes them in place where the function does. Random numbers from a `torch.Generator` are drawn outside,
+in the same order, and handed in: the streams go on as without compilation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch.overrides import TorchFunctionMode
+
+Tensors = list[torch.Tensor]
+
+
+class CannotCompile(Exception):
+    """The message says why, as the end of a sentence."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Random numbers that the function asks a generator for; a call puts new ones into `buffer`."""
+
+    function: Callable[..., torch.Tensor]  # e.g. `torch.Tensor.normal_`
+    buffer: torch.Tensor
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    in_place: bool
+
+    def __call__(self) -> None:
+        if self.in_place:
+            self.function(self.buffer, *self.arguments, **self.options)
+        else:
+            self.buffer.copy_(self.function(*self.arguments, **self.options))
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """Called with the inputs; answers with the outputs."""
+
+    run: Callable[..., Sequence[torch.Tensor]]
+    captured: Tensors  # what the function found elsewhere than among its inputs
+    draws: tuple[Draw, ...]
+
+    def __call__(self, inputs: Tensors) -> Sequence[torch.Tensor]:
+        with torch.no_grad():
+            for draw in self.draws:
+                draw()
+            return self.run(*inputs, *self.captured)
+
+
+def compile_graph(function: Callable[[Tensors], Tensors], inputs: Tensors) -> CompiledGraph:
+    """`function` for inputs of the shapes, strides and types of these.
+
+    Raises:
+        CannotCompile: it depends on values of tensors, or draws random numbers in a way that cannot be repeated.
+    """
+    from torch._inductor import config
+    from torch._inductor.compile_fx import compile_fx
+
+    graph, captured, draws, examples = _trace(function, inputs)
+    # In this process: workers of its own would outlive the compilation, and meet the signals of a run.
+    with torch.no_grad(), config.patch(compile_threads=1):
+        run: Any = compile_fx(graph, examples)
+    return CompiledGraph(run, captured, draws)
+
+
+def find_compiler() -> None:
+    """
+    Raises:
+        CannotCompile: there is no C++ compiler.
+    """
+    from torch._inductor.cpp_builder import get_cpp_compiler
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    try:
+        get_cpp_compiler()
+    except (InvalidCxxCompiler, RuntimeError, OSError) as error:
+        raise CannotCompile("no C++ compiler was found: install g++, or set CXX to one") from error
+
+
+class _Drawing(TorchFunctionMode):
+    """Notes what is asked of generators, and answers with the buffers that will hold it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.draws: list[Draw] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        options = kwargs or {}
+        if options.get("generator") is None:
+            return func(*args, **options)
+        in_place = bool(args) and isinstance(args[0], torch.Tensor)
+        arguments = args[1:] if in_place else args
+        name = getattr(func, "__name__", str(func))
+        if (in_place and not name.endswith("_")) or any(isinstance(each, torch.Tensor) for each in arguments):
+            raise CannotCompile(f"{name} draws random numbers that depend on tensors")
+        with _for_real():
+            like = args[0] if in_place else func(*args, **{**options, "generator": torch.Generator("cpu")})
+            buffer = torch.empty(like.shape, dtype=like.dtype, device=like.device)
+        self.draws.append(Draw(func, buffer, arguments, options, in_place))
+        return args[0].copy_(buffer) if in_place else buffer.clone()
+
+
+def _for_real() -> Any:
+    """Inside the block tensors have values, and nothing is noted."""
+    from contextlib import ExitStack
+
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+    from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+    stack = ExitStack()
+    stack.enter_context(unset_fake_temporarily())
+    stack.enter_context(disable_proxy_modes_tracing())
+    return stack
+
+
+def _trace(
+    function: Callable[[Tensors], Tensors], inputs: Tensors
+) -> tuple[fx.GraphModule, Tensors, tuple[Draw, ...], Tensors]:
+    """The graph, what it captured, what it draws, and its inputs and what it captured as tensors without values."""
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    # Without a ShapeEnv, though all sizes are fixed, inductor would not keep its work on disk.
+    fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True)
+    drawing = _Drawing()
+    examples = [fake.from_tensor(each.detach()) for each in inputs]
+    with fake, drawing:
+        graph = make_fx(function, _allow_non_fake_inputs=True)(examples)
+    captured = _lift_captured(graph)
+    if any(isinstance(each, FakeTensor) for each in captured):
+        raise CannotCompile("it keeps a tensor of the update under way")
+    for node in graph.graph.nodes:
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            raise CannotCompile(f"{node.target} draws random numbers from the global stream, as dropout does")
+    captured = [each.detach() for each in captured]
+    return graph, captured, tuple(drawing.draws), [*examples, *map(fake.from_tensor, captured)]
+
+
+def _lift_captured(traced: fx.GraphModule) -> Tensors:
+    """Makes inputs, after the others, of all tensors that the graph holds."""
+    graph, found = traced.graph, dict[int, tuple[torch.Tensor, fx.Node]]()
+    last = [node for node in graph.nodes if node.op == "placeholder"][-1]
+    for node in list(graph.nodes):
+        if node.op != "get_attr":
+            continue
+        tensor = getattr(traced, str(node.target))
+        if id(tensor) not in found:
+            with graph.inserting_after(last):
+                last = graph.placeholder(f"captured_{len(found)}")
+            last.meta = dict(node.meta)
+            found[id(tensor)] = tensor, last
+        node.replace_all_uses_with(found[id(tensor)][1])
+        graph.erase_node(node)
+    graph.set_codegen(fx.graph.CodeGen())  # flat inputs and outputs
+    traced.recompile()
+    return [tensor for tensor, _ in found.values()]

@@ -1,0 +1,83 @@
+"""A compiled function gives what the function gives, with present values, and draws what it would draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from alfish.algorithms.compilation import CannotCompile, compile_graph, find_compiler
+
+Tensors = list[torch.Tensor]
+
+
+@pytest.fixture
+def _as_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inductor takes seconds; what it gets is quick to run."""
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", lambda graph, examples: graph)
+
+
+def test_inductor_reads_and_changes_tensors_that_are_not_arguments() -> None:
+    weight = torch.tensor([1.0, 2.0], requires_grad=True)
+    generator, same = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+
+    def step(inputs: Tensors) -> Tensors:
+        noise = torch.empty_like(inputs[0]).normal_(generator=generator)
+        loss = (weight * inputs[0] + noise).square().sum()
+        (gradient,) = torch.autograd.grad(loss, [weight])
+        with torch.no_grad():
+            weight.copy_(weight - 0.1 * gradient)
+        return [loss.detach()]
+
+    graph = compile_graph(step, [torch.zeros(2)])
+    assert weight.tolist() == [1.0, 2.0]  # compiling changes nothing
+    for x in (torch.tensor([1.0, -1.0]), torch.tensor([0.5, 0.0])):
+        before = weight.detach().clone()
+        error = before * x + torch.empty(2).normal_(generator=same)
+        (loss,) = graph([x])
+        torch.testing.assert_close(loss, error.square().sum())
+        torch.testing.assert_close(weight.detach(), before - 0.2 * x * error)
+    assert torch.equal(generator.get_state(), same.get_state())
+
+
+@pytest.mark.usefixtures("_as_traced")
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda like, generator: torch.empty_like(like).exponential_(2.0, generator=generator),
+        lambda like, generator: torch.rand(like.shape, generator=generator),
+        lambda like, generator: torch.randn(3, generator=generator),
+    ],
+)
+def test_draws_go_on_where_the_stream_is(draw: Callable[..., torch.Tensor]) -> None:
+    generator, same = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+    graph = compile_graph(lambda inputs: [inputs[0] + draw(inputs[0], generator)], [torch.zeros(3)])
+    for _ in range(2):
+        assert torch.equal(graph([torch.ones(3)])[0], 1 + draw(torch.zeros(3), same))
+
+
+@pytest.mark.usefixtures("_as_traced")
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda inputs: [F.dropout(inputs[0])], "global stream"),
+        (lambda inputs: [torch.bernoulli(inputs[0], generator=torch.Generator())], "bernoulli draws random numbers"),
+    ],
+)
+def test_random_numbers_that_could_not_be_repeated_are_refused(
+    function: Callable[[Tensors], Tensors], reason: str
+) -> None:
+    with pytest.raises(CannotCompile, match=reason):
+        compile_graph(function, [torch.full((3,), 0.5)])
+
+
+@pytest.mark.parametrize("peek", [lambda x: x.sum().item(), lambda x: x.numpy(), lambda x: bool(x[0] > 0)])
+def test_a_look_at_values_is_an_error(peek: Callable[[torch.Tensor], object]) -> None:
+    with pytest.raises(Exception, match=r".+"):
+        compile_graph(lambda inputs: [inputs[0] * 2 if peek(inputs[0]) is not None else inputs[0]], [torch.ones(3)])
+
+
+def test_there_is_a_compiler_here() -> None:
+    find_compiler()
