@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 
 from alfish.config.registry import configurable
@@ -25,4 +24,4 @@ class Interrupt:
     def on_iteration_end(self, context: Context) -> None:
         if context.progress.iterations == 2:
             for _ in range(self._times):
-                os.kill(os.getpid(), self._kind)
+                signal.raise_signal(self._kind)  # to this thread, so that none is swallowed by another

@@ -40,7 +40,7 @@ class Module:
     @cached_property
     def imports(self) -> dict[str, str]:
         found = {}
-        for node in ast.walk(self.tree):
+        for node in _statements(self.tree.body):
             if isinstance(node, ast.ImportFrom):
                 source = self._absolute(node)
                 found.update({alias.asname or alias.name: f"{source}.{alias.name}" for alias in node.names})
@@ -55,6 +55,17 @@ class Module:
         parts = self.name.split(".")
         base = parts if self.path.name == "__init__.py" else parts[:-1]
         return ".".join([*base[: len(base) - node.level + 1], *([node.module] if node.module else [])])
+
+
+def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Those that run at import; signatures can name nothing else. To look into every function would take long."""
+    for node in body:
+        yield node
+        if isinstance(node, (ast.If, ast.Try)):
+            for name in ("body", "orelse", "finalbody"):
+                yield from _statements(getattr(node, name, ()))
+            for handler in getattr(node, "handlers", ()):
+                yield from _statements(handler.body)
 
 
 @dataclass

@@ -73,7 +73,12 @@ def test_random_numbers_that_could_not_be_repeated_are_refused(
         compile_graph(function, [torch.full((3,), 0.5)])
 
 
-@pytest.mark.parametrize("peek", [lambda x: x.sum().item(), lambda x: x.numpy(), lambda x: bool(x[0] > 0)])
+def test_a_number_taken_from_a_tensor_is_computed_anew_in_every_call() -> None:
+    graph = compile_graph(lambda inputs: [inputs[0] * inputs[0].sum().item()], [torch.ones(3)])
+    assert graph([torch.full((3,), 2.0)])[0].tolist() == [12.0, 12.0, 12.0]
+
+
+@pytest.mark.parametrize("peek", [lambda x: x.numpy(), lambda x: bool(x[0] > 0)])
 def test_a_look_at_values_is_an_error(peek: Callable[[torch.Tensor], object]) -> None:
     with pytest.raises(Exception, match=r".+"):
         compile_graph(lambda inputs: [inputs[0] * 2 if peek(inputs[0]) is not None else inputs[0]], [torch.ones(3)])

@@ -41,7 +41,8 @@ def test_the_trainer_can_drive_it(kind: str) -> None:
     assert getattr(progress, task.counts) > 0
     assert task.budget.fraction(progress) == pytest.approx(1 / task.budget.num_iterations)
     assert task.num_threads({}) == 1
-    assert len(task.identity()) == len(task.facts()) == 1
+    assert set(task.identity()) == {{"rl": "environment", "sl": "data"}[kind]}
+    assert set(task.facts()) == {"rl": {"num_environments", "num_ranks"}, "sl": {"num_examples"}}[kind]
     assert task.algorithm.metrics.headline[0] == {"rl": "return", "sl": "loss"}[kind]
     task.close()
     task.close()

@@ -20,7 +20,7 @@ WORKING = {
     "profiling", "code_snapshots", "summary_interval", "num_summaries", "summarize_first_interval",
     "update_counter_every_mini_batch", "summaries_flush_secs", "summary_max_queue", "debug_summaries",
     "summarize_grads_and_vars", "summarize_gradient_noise_scale", "summarize_output", "loggers", "hooks",
-    "grace_period", "show_progress", "verbose",
+    "grace_period", "show_progress", "verbose", "ddp_paras_check_interval",
 }  # fmt: skip
 # Idle in every run that does not ask for what they are about, and so here.
 ABOUT_WHAT_IS_REFUSED = {
@@ -42,6 +42,7 @@ def another(name: str) -> Any:
     default = {field.name: field.default for field in fields(TrainerConfig)}[name]
     special = {
         "algorithm_ctor": dict,
+        "compile": "on",
         "data_transformer_ctor": dict,
         "offline_buffer_dir": "data",
         "reward_reduction": "sum",
