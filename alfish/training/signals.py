@@ -25,7 +25,10 @@ from alfish.child import Child
 
 STACKS = "stacks.txt"
 EVALUATE = "evaluate"
-_STOP = (signal.SIGINT, signal.SIGTERM)
+_STOP: dict[signal.Signals, Any] = {  # and what they do where nobody has said otherwise
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+}
 
 
 class RunSignals:
@@ -109,7 +112,11 @@ class RunSignals:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         assert self._watch is not None
         self.received = signal.Signals(number)
-        self._restore(*_STOP)  # the second one acts as usual
+        for kind, usual in _STOP.items():  # the second one acts as usual
+            if self._before[kind] == signal.SIG_IGN:  # as a shell does for what it starts in the background
+                signal.signal(kind, usual)
+            else:
+                self._restore(kind)
         self._watch.begin()
 
     def _leave(self) -> None:

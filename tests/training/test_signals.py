@@ -19,7 +19,7 @@ KINDS = (*STOP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
 
 def send(kind: signal.Signals) -> None:
-    os.kill(os.getpid(), kind)
+    signal.raise_signal(kind)
 
 
 def make(grace_period: float = 60.0) -> RunSignals:
@@ -53,6 +53,15 @@ def test_a_second_signal_of_the_other_kind_acts_as_usual_too(handled):
         send(signal.SIGINT)
         assert signals.received is signal.SIGTERM
         assert handled == [signal.SIGINT]
+
+
+def test_the_second_one_leaves_also_where_the_shell_had_them_ignored(handled):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # `alfish train ... &`
+    with pytest.raises(KeyboardInterrupt), make() as signals:
+        send(signal.SIGINT)
+        assert signals.received is signal.SIGINT
+        send(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
 def test_a_checkpoint_can_be_wished_for_again_and_again(handled):
