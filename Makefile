@@ -22,7 +22,7 @@ test-learning: venv
 	$(BIN)/python -m pytest tests/learning -v -s
 
 test-faults: venv
-	$(BIN)/python -m pytest tests/faults
+	$(BIN)/python -m pytest tests/faults -n 2
 
 # More than an hour. `make bench ARGS="--workloads W1 --seconds 3"` is a part of it.
 bench: venv
