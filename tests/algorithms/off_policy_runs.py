@@ -11,6 +11,7 @@ from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.environments.create import create_environment
 from alfish.optimizers.adam import Adam
+from alfish.replay.tape import Tape
 from alfish.seeding import Seeds
 from alfish.types import Experience, Nest, TimeStep
 from tests.algorithms.runs import started
@@ -24,9 +25,10 @@ def start_replay(
     lr: float = 1e-2,
     seed: int = 0,
     options: dict[str, Any] | None = None,
+    tape: Tape | None = None,
     **arguments: Any,
 ) -> Any:
-    """An algorithm that learns from sampled replay, ready for `train_iter`."""
+    """An algorithm that learns from sampled replay, and from recorded data if there are any; ready for `train_iter`."""
     defaults: dict[str, Any] = {
         "unroll_length": 1,
         "num_updates_per_train_iter": 1,
@@ -48,7 +50,7 @@ def start_replay(
             debug_summaries=config.debug_summaries,
             **arguments,
         )
-    return started(algorithm, env, config, seed)
+    return started(algorithm, env, config, seed, tape)
 
 
 def final_reward(algorithm: RLAlgorithm, steps: int = 50) -> torch.Tensor:

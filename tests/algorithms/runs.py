@@ -15,6 +15,7 @@ from alfish.networks.value import ValueNetwork, ValueRnnNetwork
 from alfish.optimizers.optimizer import Optimizer
 from alfish.optimizers.sgd import SGD
 from alfish.progress import Progress
+from alfish.replay.tape import Tape
 from alfish.seeding import Seeds
 from alfish.summary.summary import Summary
 from alfish.summary.timers import Timers
@@ -22,8 +23,10 @@ from alfish.summary.timers import Timers
 SMALL = (16,)
 
 
-def started(algorithm: RLAlgorithm, env: Environment, config: TrainerConfig, seed: int = 0) -> RLAlgorithm:
-    algorithm.start(env, config, Seeds(seed), Progress(), Summary.disabled(), Timers())
+def started(
+    algorithm: RLAlgorithm, env: Environment, config: TrainerConfig, seed: int = 0, tape: Tape | None = None
+) -> RLAlgorithm:
+    algorithm.start(env, config, Seeds(seed), Progress(), Summary.disabled(), Timers(), offline=tape)
     return algorithm
 
 

@@ -84,5 +84,8 @@ def test_a_look_at_values_is_an_error(peek: Callable[[torch.Tensor], object]) ->
         compile_graph(lambda inputs: [inputs[0] * 2 if peek(inputs[0]) is not None else inputs[0]], [torch.ones(3)])
 
 
-def test_there_is_a_compiler_here() -> None:
+def test_a_missing_compiler_is_told_and_one_that_is_there_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     find_compiler()
+    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no-such-compiler",))
+    with pytest.raises(CannotCompile, match=r"no C\+\+ compiler was found: install g\+\+"):
+        find_compiler()

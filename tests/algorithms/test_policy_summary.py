@@ -88,5 +88,11 @@ def test_scalar_actions_have_one_element():
     assert (scalars["mean"], scalars["std"]) == (1.0, 2.0)
 
 
-def test_nothing_is_computed_while_nothing_is_written():
-    summarize_policy(Summary.disabled(), None)
+def test_nothing_is_computed_while_nothing_is_written(monkeypatch):
+    computed = []
+    monkeypatch.setattr(DiagonalNormal, "entropy", lambda self: computed.append(self) or torch.zeros(2, 3))
+    distribution = DiagonalNormal(torch.ones(2, 3, 1), torch.ones(2, 3, 1))
+    summarize_policy(Summary.disabled(), distribution)
+    assert computed == []
+    summarized(distribution)
+    assert len(computed) == 1
