@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from copy import copy
@@ -14,6 +16,7 @@ from alfish.replay.memory import available_memory
 from alfish.training.checkpoint import CheckpointFolder, num_bytes, refuse_unloadable
 
 _PATIENCE = 600.0  # seconds that a write may take
+_GIVING_WAY = 15  # how nice the writing thread is
 _USABLE = 0.5  # of the memory that is available, for the copy
 
 
@@ -87,10 +90,18 @@ class CheckpointWriter:
             )
 
     def _write(self, iteration: int, parts: dict[str, dict[str, Any]], about: dict[str, Any]) -> None:
+        _give_way()
         try:
             self._folder.save(iteration, parts, about)
         except Exception as error:
             self._error = error
+
+
+def _give_way() -> None:
+    """From now on this thread takes what the others leave of the processors; where threads have priorities."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, max(_GIVING_WAY, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def copied(value: Any) -> Any:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -55,6 +57,24 @@ def test_training_goes_on_while_a_checkpoint_is_written(folder, writer):
     assert (newest.iteration, newest.manifest["env_steps"]) == (1, 7)
     assert torch.equal(newest.load("model")["weight"], torch.full((8,), 1.0))
     assert "late" not in newest.load("state")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priorities of their own")
+def test_writing_gives_way_to_training(folder, writer, monkeypatch):
+    niceness = []
+    save = CheckpointFolder.save
+
+    def noted(*arguments: Any) -> Checkpoint:
+        niceness.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return save(*arguments)
+
+    monkeypatch.setattr(CheckpointFolder, "save", noted)
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    folder.go.set()
+    writer.begin(1, parts(1.0), {})
+    writer.wait()
+    assert niceness == [max(15, own)]
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
 
 
 def test_what_is_being_written_is_never_the_newest(folder, writer, monkeypatch):
