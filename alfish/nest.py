@@ -131,14 +131,29 @@ def same_structure(a: Nest, b: Nest) -> bool:
 
 
 def stack(nests: Sequence[Nest], dim: int = 0) -> Nest:
-    """`T` nests of `[B, ...]` tensors as one nest of `[T, B, ...]`."""
-    columns = zip(*(leaves(nest) for nest in nests), strict=True)
-    return unflatten(nests[0], [torch.stack(column, dim) for column in columns])
+    """`T` nests of `[B, ...]` tensors as one nest of `[T, B, ...]`; of a single one it is a view."""
+    if len(nests) == 1:
+        return _map_one(lambda leaf: leaf.unsqueeze(dim), nests[0])
+    return _join(lambda rows: torch.stack(rows, dim), nests)
 
 
 def concat(nests: Sequence[Nest], dim: int = 0) -> Nest:
-    columns = zip(*(leaves(nest) for nest in nests), strict=True)
-    return unflatten(nests[0], [torch.cat(column, dim) for column in columns])
+    return _join(lambda rows: torch.cat(rows, dim), nests)
+
+
+def _join(function: Callable[[Any], torch.Tensor], nests: Sequence[Nest]) -> Nest:
+    """One nest of several: `function` is given the leaves that are in the same place."""
+    cls = nests[0].__class__
+    if cls is torch.Tensor:
+        return function(nests)
+    if cls is dict:
+        return {key: _join(function, [each[key] for each in nests]) for key in nests[0]}
+    if cls is tuple or cls is list:
+        return cls([_join(function, children) for children in zip(*nests, strict=True)])
+    if hasattr(cls, _FIELDS):
+        columns = zip(*[each.__dict__.values() for each in nests], strict=True)
+        return cls(*[_join(function, column) for column in columns])
+    return function(nests)
 
 
 def index(nest: Nest, key: Any) -> Nest:

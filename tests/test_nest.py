@@ -83,6 +83,20 @@ def test_stack_concat_and_index() -> None:
     assert nest.index(stacked, 1)["a"].tolist() == [10]
 
 
+def test_a_stack_of_one_is_a_view() -> None:
+    one = build(lambda i: torch.tensor([i]))
+    stacked = nest.stack([one])
+    assert nest.map(lambda leaf: leaf.tolist(), stacked) == build(lambda i: [[i]])
+    assert stacked["c"].left.data_ptr() == one["c"].left.data_ptr()
+
+
+def test_nests_of_different_structure_are_not_stacked() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        nest.stack([(torch.zeros(1), torch.zeros(1)), (torch.zeros(1),)])
+    with pytest.raises(KeyError):
+        nest.stack([{"a": torch.zeros(1)}, {"b": torch.zeros(1)}])
+
+
 def test_split_is_the_inverse_of_concat_and_copies_nothing() -> None:
     whole = {"a": torch.arange(10).reshape(2, 5), "b": (torch.arange(5).reshape(1, 5), ())}
     pieces = nest.split(whole, [2, 3], dim=1)

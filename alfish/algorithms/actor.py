@@ -75,7 +75,7 @@ class Actor:
             if self._random_actions and algorithm.progress.env_steps < self._config.initial_collect_steps:
                 action = self._random_actions(self.time_step.observation, algorithm.generator)
         with self._timers("env"):
-            self.move_to(move(nest.detach(action)))
+            self.move_to(move(nest.detach(action) if torch.is_grad_enabled() else action))
         self.state = step.state
         return Acted(time_step, state, action, step.info)
 

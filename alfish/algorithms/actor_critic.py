@@ -18,7 +18,8 @@ from alfish.config.registry import configurable
 from alfish.environments.environment import Environment
 from alfish.losses.policy_gradient import explained_variance
 from alfish.networks.actor_distribution import ActorDistributionNetwork
-from alfish.networks.network import unroll_network
+from alfish.networks.network import Network, unroll_network
+from alfish.networks.shared_encoding import SharedEncoding
 from alfish.networks.value import ValueNetwork
 from alfish.optimizers.optimizer import Optimizer
 from alfish.specs import TensorSpec
@@ -27,10 +28,11 @@ from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep, record
 
 @record
 class ActorCriticState:
-    """Memory of the two networks; () for one without memory."""
+    """Memory of the networks; () for one without memory."""
 
     actor: Nest = ()
     value: Nest = ()
+    encoding: Nest = ()
 
 
 @configurable
@@ -45,8 +47,10 @@ class ActorCriticAlgorithm(RLAlgorithm):
         config: the options of the run.
         actor_network_ctor: called with input_tensor_spec and action_spec.
         value_network_ctor: called with input_tensor_spec and output_tensor_spec.
+        encoding_network_ctor: a network that both share, e.g. `@EncodingNetwork`, called with input_tensor_spec; policy
+            and value then see its features, and gradients of both reach it. None: each sees the observation itself.
         loss_class: makes the loss.
-        optimizer: owns the parameters of both networks.
+        optimizer: owns the parameters of all networks.
         debug_summaries: write additional summaries.
     """
 
@@ -67,13 +71,18 @@ class ActorCriticAlgorithm(RLAlgorithm):
         config: TrainerConfig | None = None,
         actor_network_ctor: Callable[..., Any] = ActorDistributionNetwork,
         value_network_ctor: Callable[..., Any] = ValueNetwork,
+        encoding_network_ctor: Callable[..., Network] | None = None,
         loss_class: Callable[..., ActorCriticLoss] = ActorCriticLoss,
         optimizer: Optimizer | None = None,
         debug_summaries: bool = False,
     ) -> None:
-        actor = actor_network_ctor(input_tensor_spec=observation_spec, action_spec=action_spec)
-        value = value_network_ctor(input_tensor_spec=observation_spec, output_tensor_spec=reward_spec)
-        state_spec = ActorCriticState(actor.state_spec, value.state_spec)
+        encoding = None
+        if encoding_network_ctor is not None:
+            encoding = SharedEncoding(observation_spec, encoding_network_ctor(input_tensor_spec=observation_spec))
+        seen_spec = observation_spec if encoding is None else encoding.output_spec
+        actor = actor_network_ctor(input_tensor_spec=seen_spec, action_spec=action_spec)
+        value = value_network_ctor(input_tensor_spec=seen_spec, output_tensor_spec=reward_spec)
+        state_spec = ActorCriticState(actor.state_spec, value.state_spec, encoding.state_spec if encoding else ())
         super().__init__(
             observation_spec,
             action_spec,
@@ -83,33 +92,41 @@ class ActorCriticAlgorithm(RLAlgorithm):
             optimizer=optimizer,
             debug_summaries=debug_summaries,
         )
+        self.encoding_network = encoding
         self.actor_network = actor
         self.value_network = value
         self.loss = loss_class()
-        # A value network without memory judges the whole unroll in one batch afterwards, which is faster.
-        self._values_while_acting = value.state_spec != () or bool(config and config.unroll_with_grad)
+        # A value network without memory judges the whole unroll in one batch afterwards, which is faster, unless the
+        # larger part of the work was done for acting already.
+        with_grad = bool(config and config.unroll_with_grad)
+        self._values_while_acting = with_grad or value.state_spec != () or encoding is not None
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         state = state or ActorCriticState()
-        distribution, actor_state = self.actor_network(time_step.observation, state.actor)
+        seen, encoding_state = self._encode(time_step.observation, state)
+        distribution, actor_state = self.actor_network(seen, state.actor)
         action = epsilon_greedy_action(distribution, self.epsilon_greedy, self.generator)
-        return AlgStep(action, replace(state, actor=actor_state) if self.train_state_spec else ())
+        next_state = replace(state, actor=actor_state, encoding=encoding_state) if self.train_state_spec else ()
+        return AlgStep(action, next_state)
 
     def explain_step(self, time_step: TimeStep, state: Nest, action: Nest) -> Explanation:
-        distribution, _ = self.actor_network(time_step.observation, (state or ActorCriticState()).actor)
+        state = state or ActorCriticState()
+        seen, _ = self._encode(time_step.observation, state)
+        distribution, _ = self.actor_network(seen, state.actor)
         value: Nest = ()
         if self.value_network.state_spec == ():  # its memory is not kept up in play
-            value, _ = self.value_network(time_step.observation)
+            value, _ = self.value_network(seen)
         return Explanation(value=value, policy=outline(distribution))
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         state = state or ActorCriticState()
-        distribution, actor_state = self.actor_network(time_step.observation, state.actor)
+        seen, encoding_state = self._encode(time_step.observation, state)
+        distribution, actor_state = self.actor_network(seen, state.actor)
         action = distribution.sample(self.generator)
         value, value_state = (), ()
         if self._values_while_acting:
-            value, value_state = self.value_network(time_step.observation, state.value)
-        next_state = ActorCriticState(actor_state, value_state) if self.train_state_spec else ()
+            value, value_state = self.value_network(seen, state.value)
+        next_state = ActorCriticState(actor_state, value_state, encoding_state) if self.train_state_spec else ()
         return AlgStep(action, next_state, ActorCriticInfo(action, distribution, value))
 
     def preprocess_experience(self, experience: Experience) -> Experience:
@@ -129,9 +146,10 @@ class ActorCriticAlgorithm(RLAlgorithm):
 
     def train_step(self, time_step: TimeStep, state: Nest, rollout_info: ActorCriticInfo) -> AlgStep:
         state = state or ActorCriticState()
-        distribution, actor_state = self.actor_network(time_step.observation, state.actor)
-        value, value_state = self.value_network(time_step.observation, state.value)
-        next_state = ActorCriticState(actor_state, value_state) if self.train_state_spec else ()
+        seen, encoding_state = self._encode(time_step.observation, state)
+        distribution, actor_state = self.actor_network(seen, state.actor)
+        value, value_state = self.value_network(seen, state.value)
+        next_state = ActorCriticState(actor_state, value_state, encoding_state) if self.train_state_spec else ()
         return AlgStep((), next_state, replace(rollout_info, action_distribution=distribution, value=value))
 
     def train_steps(self, time_steps: TimeStep, state: Nest, rollout_info: ActorCriticInfo) -> ActorCriticInfo:
@@ -142,6 +160,8 @@ class ActorCriticAlgorithm(RLAlgorithm):
         batch, device = time_steps.step_type.shape[1], time_steps.step_type.device
         state = state or specs.zeros(self.train_state_spec, batch, device=device) or ActorCriticState()
         inputs, is_first = time_steps.observation, time_steps.is_first()
+        if self.encoding_network is not None:
+            inputs, _ = unroll_network(self.encoding_network, inputs, state.encoding, is_first)
         distribution, _ = unroll_network(self.actor_network, inputs, state.actor, is_first)
         value, _ = unroll_network(self.value_network, inputs, state.value, is_first)
         return replace(rollout_info, action_distribution=distribution, value=value)
@@ -164,6 +184,13 @@ class ActorCriticAlgorithm(RLAlgorithm):
         shape = self.reward_spec.shape
         return rows.reshape(*rows.shape, *(1,) * len(shape)).expand(*rows.shape, *shape)
 
+    def _encode(self, observation: Nest, state: ActorCriticState) -> tuple[Nest, Nest]:
+        """What policy and value see, and the memory of what they share."""
+        if self.encoding_network is None:
+            return observation, ()
+        seen, encoding_state = self.encoding_network(observation, state.encoding)
+        return seen, encoding_state
+
     @torch.no_grad()
     def _judge(self, experience: Experience) -> torch.Tensor:
         """The values `[T + 1, B]` of all time steps, without gradient."""
@@ -172,8 +199,9 @@ class ActorCriticAlgorithm(RLAlgorithm):
             values, _ = self.value_network(nest.flatten_time(observations))
             return nest.unflatten_time(values, experience.length + 1)
         newest = nest.index(experience.time_step, -1)
-        state = nest.zero_where(newest.is_first(), (experience.final_state or ActorCriticState()).value)
-        last, _ = self.value_network(newest.observation, state)
+        state = nest.zero_where(newest.is_first(), experience.final_state or ActorCriticState())
+        seen, _ = self._encode(newest.observation, state)
+        last, _ = self.value_network(seen, state.value)
         return torch.cat([experience.rollout_info.value.detach(), last.unsqueeze(0)])
 
 

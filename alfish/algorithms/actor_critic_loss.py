@@ -87,16 +87,19 @@ class ActorCriticLoss:
 
     def __call__(self, info: ActorCriticInfo, progress: Progress, diagnose: bool = True) -> LossInfo:
         """The loss `[T, B]` and its parts; with `diagnose` also what is only looked at."""
-        log_prob = info.action_distribution.log_prob(info.action)
+        policy, entropy, entropy_weight = info.action_distribution, None, self._entropy_weight(progress)
+        if entropy_weight:
+            log_prob, entropy = policy.log_prob_and_entropy(info.action)
+        else:
+            log_prob = policy.log_prob(info.action)
         policy_loss, extra = self._policy_loss(info, log_prob, self._shaped_advantage(info), progress)
         value_loss = self._value_loss(info)
         if value_loss.dim() == 3:
             value_loss = value_loss.sum(-1)
         loss = policy_loss + self._td_loss_weight * value_loss
         extra = {"policy_loss": policy_loss, "value_loss": value_loss, **extra}
-        entropy_weight = self._entropy_weight(progress)
-        if entropy_weight:
-            extra["entropy"] = entropy = info.action_distribution.entropy()
+        if entropy is not None:
+            extra["entropy"] = entropy
             loss = loss - entropy_weight * entropy
         if diagnose:
             with torch.no_grad():

@@ -69,8 +69,9 @@ def compile_graph(function: Callable[[Tensors], Tensors], inputs: Tensors) -> Co
     from torch._inductor.compile_fx import compile_fx
 
     graph, captured, draws, examples = _trace(function, inputs)
-    # In this process: workers of its own would outlive the compilation, and meet the signals of a run.
-    with torch.no_grad(), config.patch(compile_threads=1):
+    # In this process: workers of its own would outlive the compilation, and meet the signals of a run. Without looking
+    # at the shapes of all inputs in every call: whoever has the graph knows what it was made for.
+    with torch.no_grad(), config.patch(compile_threads=1, size_asserts=False):
         run: Any = compile_fx(graph, examples)
     return CompiledGraph(run, captured, draws)
 
@@ -141,7 +142,7 @@ def _trace(
     examples = [fake.from_tensor(each.detach()) for each in inputs]
     with fake, drawing:
         graph = make_fx(function, _allow_non_fake_inputs=True)(examples)
-    captured = _lift_captured(graph)
+    graph, captured = _lift_captured(graph)
     if any(isinstance(each, FakeTensor) for each in captured):
         raise CannotCompile("it keeps a tensor of the update under way")
     for node in graph.graph.nodes:
@@ -151,8 +152,8 @@ def _trace(
     return graph, captured, tuple(drawing.draws), [*examples, *map(fake.from_tensor, captured)]
 
 
-def _lift_captured(traced: fx.GraphModule) -> Tensors:
-    """Makes inputs, after the others, of all tensors that the graph holds."""
+def _lift_captured(traced: fx.GraphModule) -> tuple[fx.GraphModule, Tensors]:
+    """The graph with inputs, after the others, for all tensors that it holds; and these tensors."""
     graph, found = traced.graph, dict[int, tuple[torch.Tensor, fx.Node]]()
     last = [node for node in graph.nodes if node.op == "placeholder"][-1]
     for node in list(graph.nodes):
@@ -167,5 +168,6 @@ def _lift_captured(traced: fx.GraphModule) -> Tensors:
         node.replace_all_uses_with(found[id(tensor)][1])
         graph.erase_node(node)
     graph.set_codegen(fx.graph.CodeGen())  # flat inputs and outputs
-    traced.recompile()
-    return [tensor for tensor, _ in found.values()]
+    # In a module of its own: what the traced one holds would enter the compiled graph once more, and every call would
+    # have to sort out which inputs share memory.
+    return fx.GraphModule(torch.nn.Module(), graph), [tensor for tensor, _ in found.values()]

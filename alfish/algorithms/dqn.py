@@ -136,12 +136,13 @@ class DqnAlgorithm(RLAlgorithm):
         q = self._one_per_action(q)
         best = q.argmax(-1)
         if epsilon > 0:
-            # The largest of uniform numbers is equally likely to be at any of the allowed actions.
-            chances = torch.rand(q.shape, generator=self.generator, device=self.generator.device).to(q.device)
-            any_allowed = chances.masked_fill(q <= MASKED_LOGIT / 2, -1.0).argmax(-1)
-            coin = torch.rand(best.shape, generator=self.generator, device=self.generator.device).to(q.device)
-            best = torch.where(coin < epsilon, any_allowed, best)
-        return AlgStep(best + self._first_action, state)
+            chances = torch.rand(q.shape, generator=self.generator, device=self.generator.device)
+            coin = torch.rand(best.shape, generator=self.generator, device=self.generator.device)
+            if coin.min().item() < epsilon:  # of few environments, all are greedy in most steps
+                # The largest of uniform numbers is equally likely to be at any of the allowed actions.
+                any_allowed = chances.to(q.device).masked_fill(q <= MASKED_LOGIT / 2, -1.0).argmax(-1)
+                best = torch.where(coin.to(q.device) < epsilon, any_allowed, best)
+        return AlgStep(best + self._first_action if self._first_action else best, state)
 
     # Learning
 

@@ -21,7 +21,7 @@ from alfish.optimizers.schedulers import as_scheduler
 from alfish.replay.replay_buffer import ReplayBuffer
 from alfish.seeding import Seeds
 from alfish.specs import TensorSpec
-from alfish.types import BatchInfo, Experience, LossInfo, StepType, TimeStep, replace
+from alfish.types import BatchInfo, Experience, LossInfo, Nest, StepType, TimeStep, replace
 
 if TYPE_CHECKING:
     from alfish.algorithms.rl_algorithm import RLAlgorithm
@@ -74,6 +74,11 @@ class OffPolicyLoop:
         self._env_steps = 0  # that updates were made for
         self._lost_steps = 0  # of what they brought, a resumed run without its replay has nothing
 
+    @property
+    def compilation(self) -> str:
+        """What came of `TrainerConfig.compile`."""
+        return self._update_step.compilation
+
     def train(self, experience: Experience | None) -> None:
         collected = self._store(experience)
         if self._has_enough():
@@ -112,12 +117,13 @@ class OffPolicyLoop:
     def _prepare(self, batch: Experience, replay: ReplayBuffer) -> Experience:
         """Sequences that were drawn from `replay`, as the networks see them."""
         algorithm, sampled = self._algorithm, batch.batch_info
-        if not self._config.use_rollout_state:
+        if not self._config.use_rollout_state and not _is_absent(batch.state):
             batch = replace(batch, state=())
         with torch.no_grad():
             batch = algorithm.data_transformer.transform_experience(batch, replay)
             with self._precision.autocast():
-                return replace(algorithm.preprocess_experience(batch), batch_info=sampled)
+                batch = algorithm.preprocess_experience(batch)
+        return batch if batch.batch_info is sampled else replace(batch, batch_info=sampled)
 
     def _loss(self, batch: Experience) -> tuple[LossInfo, torch.Tensor]:
         """Of prepared sequences, and 1 `[T, B]` where the action counts."""
@@ -212,6 +218,10 @@ class OffPolicyLoop:
             lambda leaf: leaf.new_zeros(1, *leaf.shape[1:]), (stored.action, stored.rollout_info, stored.state)
         )
         self.replay.add(Experience(nest.concat([last, first]), *no_action), filled)
+
+
+def _is_absent(part: Nest) -> bool:
+    return isinstance(part, tuple) and not part
 
 
 def _weighted(loss_info: LossInfo, sampled: BatchInfo) -> LossInfo:

@@ -49,6 +49,11 @@ class OnPolicyLoop:
         self._check_options()
         self._update_step = make_update_step(algorithm, config, updater, self._loss, env.batch_size)
 
+    @property
+    def compilation(self) -> str:
+        """What came of `TrainerConfig.compile`."""
+        return self._update_step.compilation
+
     def train(self, experience: Experience | None) -> None:
         if experience is None:
             return

@@ -13,6 +13,7 @@ from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.registry import configurable
 from alfish.environments.environment import Environment
 from alfish.networks.actor_distribution import ActorDistributionNetwork
+from alfish.networks.network import Network
 from alfish.networks.value import ValueNetwork
 from alfish.optimizers.optimizer import Optimizer
 from alfish.specs import TensorSpec
@@ -31,8 +32,10 @@ class PPOAlgorithm(ActorCriticAlgorithm):
         config: the options of the run.
         actor_network_ctor: called with input_tensor_spec and action_spec.
         value_network_ctor: called with input_tensor_spec and output_tensor_spec.
+        encoding_network_ctor: a network that both share, e.g. `@EncodingNetwork`, called with input_tensor_spec; policy
+            and value then see its features, and gradients of both reach it. None: each sees the observation itself.
         loss_class: makes the loss.
-        optimizer: owns the parameters of both networks.
+        optimizer: owns the parameters of all networks.
         debug_summaries: write additional summaries.
     """
 
@@ -48,6 +51,7 @@ class PPOAlgorithm(ActorCriticAlgorithm):
         config: TrainerConfig | None = None,
         actor_network_ctor: Callable[..., Any] = ActorDistributionNetwork,
         value_network_ctor: Callable[..., Any] = ValueNetwork,
+        encoding_network_ctor: Callable[..., Network] | None = None,
         loss_class: Callable[..., ActorCriticLoss] = PPOLoss,
         optimizer: Optimizer | None = None,
         debug_summaries: bool = False,
@@ -60,6 +64,7 @@ class PPOAlgorithm(ActorCriticAlgorithm):
             config=config,
             actor_network_ctor=actor_network_ctor,
             value_network_ctor=value_network_ctor,
+            encoding_network_ctor=encoding_network_ctor,
             loss_class=loss_class,
             optimizer=optimizer,
             debug_summaries=debug_summaries,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from alfish import nest
@@ -128,7 +129,7 @@ class RLAlgorithm(Algorithm):
         """One iteration: unroll, learn. Without `interact` it only learns, from what is stored."""
         if not interact:
             self._unroller.rest()
-        with shared_moments(self, self._ranks):
+        with shared_moments(self, self._ranks) if self._ranks.size > 1 else nullcontext():
             experience = self._interact() if interact and not self.is_pretraining else None
         with self._timers("learn"):
             self.loop.train(experience)
@@ -183,7 +184,7 @@ class RLAlgorithm(Algorithm):
             return None
         metrics, progress = self.metrics, self.progress
         steps, episodes = metrics.env_steps, metrics.episodes
-        metrics.observe(nest.map(lambda leaf: leaf[1:], unrolled.time_steps))
+        metrics.observe(unrolled.time_steps, start=1)
         steps, episodes = self._ranks.total([metrics.env_steps - steps, metrics.episodes - episodes])
         progress.env_steps += steps
         progress.episodes += episodes

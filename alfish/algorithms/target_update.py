@@ -42,14 +42,16 @@ class TargetUpdater(nn.Module):
         """Whether the next `step` moves the target."""
         return (self._count + 1) % self._period == 0
 
-    @torch.no_grad()
     def step(self) -> None:
         """Once after every update of the source."""
         moves = self.is_due
         if self._period > 1:
             self._count += 1
-        if not moves:
-            return
+        if moves:
+            self._move()
+
+    @torch.no_grad()
+    def _move(self) -> None:
         torch._foreach_lerp_(self._target, self._source, self._tau)
         for source, target in self._with_buffers:
             for copy, original in zip(target.buffers(), source.buffers(), strict=True):

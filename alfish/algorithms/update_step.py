@@ -35,11 +35,13 @@ class UpdateStep:
     Args:
         loss: of a mini batch, and the weight `[T, B]` of each of its steps; see `Updater.update`.
         updater: takes the step.
+        compilation: what came of `TrainerConfig.compile`, for `run.json`: 'on', or 'off' and the reason.
     """
 
-    def __init__(self, loss: Loss, updater: Updater) -> None:
+    def __init__(self, loss: Loss, updater: Updater, compilation: str = "off") -> None:
         self._loss = loss
         self._updater = updater
+        self.compilation = compilation
 
     def __call__(self, batch: Nest) -> tuple[LossInfo, bool]:
         """The loss, and whether the step was made."""
@@ -61,28 +63,30 @@ class CompiledUpdateStep(UpdateStep):
     Where summaries are written, the loss is computed once more, for them alone: what is learned does not depend on it.
     """
 
-    def __init__(self, loss: Loss, updater: Updater, algorithm: RLAlgorithm) -> None:
-        super().__init__(loss, updater)
+    def __init__(self, loss: Loss, updater: Updater, algorithm: RLAlgorithm, compilation: str) -> None:
+        super().__init__(loss, updater, compilation)
         self._algorithm = algorithm
         self._parts = list(algorithm.tree())
         self._optimizers = updater.ownership.optimizers
         device = next(algorithm.parameters()).device
-        self._rates = {name: torch.zeros((), dtype=torch.float64, device=device) for name in self._optimizers}
+        self._rates = {name: _Rate(device) for name in self._optimizers}
         self._graphs: dict[Hashable, _Compiled] = {}
         self._states: list[Any] = []  # of the optimizers, when the graphs were made
         self._given_up = False
 
     def __call__(self, batch: Nest) -> tuple[LossInfo, bool]:
-        compiled = None if self._given_up else self._find(batch)
+        leaves = nest.leaves(batch)
+        compiled = None if self._given_up else self._find(batch, leaves)
         if compiled is None:
             return super().__call__(batch)
         shown = self._look(batch) if self._algorithm.summary.enabled else None
         for name, optimizer in self._optimizers.items():
-            self._rates[name].fill_(optimizer.current_lr(self._algorithm.progress))
-        loss, norms, *parts = compiled.graph(nest.leaves(batch))
+            self._rates[name].set(optimizer.current_lr(self._algorithm.progress))
+        numbers, *parts = compiled.graph(leaves)
         loss_info: LossInfo = nest.unflatten(compiled.loss, parts)
-        by_name = dict(zip(self._optimizers, norms.tolist(), strict=True))
-        return loss_info, self._updater.conclude(loss.item(), by_name, shown or (loss_info, None), batch)
+        value, *norms = numbers.tolist()
+        by_name = dict(zip(self._optimizers, norms, strict=True))
+        return loss_info, self._updater.conclude(value, by_name, shown or (loss_info, None), batch)
 
     def _look(self, batch: Nest) -> tuple[LossInfo, torch.Tensor]:
         """The loss with all that summaries show of it; gradients are left in the parameters for them."""
@@ -91,14 +95,14 @@ class CompiledUpdateStep(UpdateStep):
         self._updater.show_gradients(loss_info, weight)
         return loss_info, weight
 
-    def _find(self, batch: Nest) -> _Compiled | None:
+    def _find(self, batch: Nest, leaves: list[torch.Tensor]) -> _Compiled | None:
         """The graph for such a batch; None when there is none."""
         states = [optimizer.states for optimizer in self._optimizers.values()]
         if any(state is not known for state, known in zip(states, self._states, strict=False)):
             self._graphs.clear()
         key = (
-            *((leaf.shape, leaf.stride()) for leaf in nest.leaves(batch)),
-            *(part.loss_variant() for part in self._parts),
+            *[(leaf.shape, leaf.stride()) for leaf in leaves],
+            *[part.loss_variant() for part in self._parts],
         )
         if key not in self._graphs:
             try:
@@ -109,7 +113,9 @@ class CompiledUpdateStep(UpdateStep):
                 _log.info("compiled an update in %.0f s", time.monotonic() - started)
             except Exception as error:  # a compiler can fail in any way, and the run can go on without
                 self._given_up = True
-                warn_of_fallback(str(error).strip().partition("\n")[0] or type(error).__name__)
+                reason = str(error).strip().partition("\n")[0] or type(error).__name__
+                self.compilation = f"off: {reason}"
+                warn_of_fallback(reason)
                 return None
             self._states = [optimizer.states for optimizer in self._optimizers.values()]
         return self._graphs[key]
@@ -125,7 +131,8 @@ class CompiledUpdateStep(UpdateStep):
             norms = self._step(loss)
             structure.append(nest.map(lambda leaf: None, loss_info))
             check()
-            return [loss.detach(), norms, *(leaf.detach() for leaf in nest.leaves(loss_info))]
+            numbers = torch.cat([loss.detach().reshape(1), norms])
+            return [numbers, *(leaf.detach() for leaf in nest.leaves(loss_info))]
 
         with self._traceable() as check:
             graph = compile_graph(update, nest.leaves(batch))
@@ -142,7 +149,7 @@ class CompiledUpdateStep(UpdateStep):
                 by_name = {
                     key: gradient for key, gradient in zip(each, gradients, strict=False) if gradient is not None
                 }
-                steps.append(optimizer.steps(by_name, self._rates[name]))
+                steps.append(optimizer.steps(by_name, self._rates[name].tensor))
             norms = torch.stack([step.norm for step in steps])
             is_finite = torch.isfinite(loss.detach()) & torch.isfinite(norms).all()
             for step in steps:
@@ -187,6 +194,19 @@ class CompiledUpdateStep(UpdateStep):
                 module._buffers.update(then)
 
 
+class _Rate:
+    """A learning rate as the tensor that graphs read, so that another one needs no other graph."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.tensor = torch.zeros((), dtype=torch.float64, device=device)
+        self._value = 0.0
+
+    def set(self, value: float) -> None:
+        if value != self._value:
+            self.tensor.fill_(value)
+            self._value = value
+
+
 class _WatchedProgress:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -203,15 +223,19 @@ def make_update_step(
     """As `config.compile` says, as far as it can be."""
     if config.compile == "off":
         return UpdateStep(loss, updater)
-    if config.compile == "auto" and expected_updates(algorithm, config, num_environments) < WORTH_COMPILING:
-        return UpdateStep(loss, updater)
+    choice = ""
+    if config.compile == "auto":
+        expected = expected_updates(algorithm, config, num_environments)
+        choice = f"about {expected:,.0f} updates are expected, and compiling pays from {WORTH_COMPILING:,} on"
+        if expected < WORTH_COMPILING:
+            return UpdateStep(loss, updater, f"off: {choice}")
     try:
         _check(algorithm, config, updater)
         find_compiler()
     except CannotCompile as reason:
         warn_of_fallback(str(reason))
-        return UpdateStep(loss, updater)
-    return CompiledUpdateStep(loss, updater, algorithm)
+        return UpdateStep(loss, updater, f"off: {reason}")
+    return CompiledUpdateStep(loss, updater, algorithm, f"on: {choice}" if choice else "on")
 
 
 def warn_of_fallback(reason: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import gymnasium as gym
@@ -16,8 +17,9 @@ from alfish.environments.checks import FiniteCheck, observation_names
 from alfish.environments.conversion import Actions, EnvInfo, Observations
 from alfish.environments.environment import Environment
 from alfish.environments.spaces import Array
+from alfish.environments.step_memory import StepArrays, StepMemory
 from alfish.specs import TensorSpec
-from alfish.types import Nest, StepType, TimeStep
+from alfish.types import StepType, TimeStep
 
 
 class AdaptedEnvironment(Environment):
@@ -52,7 +54,7 @@ class AdaptedEnvironment(Environment):
         self.action_spec = self._actions.spec
         self.reward_spec = TensorSpec(reward_shape)
         self.env_info_spec = self._info.spec
-        self._env_id = torch.arange(batch_size)
+        self._memory = StepMemory(batch_size, self.observation_spec, self.action_spec, reward_shape, self._info.keys)
         self._is_seeded = False
         names = [*observation_names(observation_space), "a reward"]
         fields = [*self._observations.fields, (reward_shape, np.dtype(np.float32))]
@@ -66,16 +68,12 @@ class AdaptedEnvironment(Environment):
         self._is_seeded = True
         return seed
 
-    def _first_time_step(self, observation: Nest, infos: dict[str, Array]) -> TimeStep:
-        return TimeStep(
-            step_type=torch.full((self.batch_size,), StepType.FIRST, dtype=torch.int32),
-            reward=self.reward_spec.zeros(self.batch_size),
-            discount=torch.ones(self.batch_size),
-            observation=observation,
-            prev_action=self._actions.zeros(),
-            env_id=self._env_id,
-            env_info=self._info.tensors(infos),
-        )
+    def _first(self, step: StepArrays) -> TimeStep:
+        """All episodes begin, with observations and infos that are written already."""
+        step.step_type[:] = StepType.FIRST
+        for array in step.prev_action:
+            array[...] = 0
+        return step.time_step
 
     def _differing(self, observation: list[Array], time_step: TimeStep, rows: Sequence[int]) -> list[int]:
         """Which of the rows do not have the observation of `time_step`."""
@@ -89,47 +87,29 @@ class AdaptedEnvironment(Environment):
         is_same = torch.stack(equal).all(0).tolist()
         return [row for row in rows if not is_same[row]]
 
-    def _not_finite(self, observation: list[Array], reward: Array) -> dict[int, str]:
+    def _not_finite(self, step: StepArrays) -> dict[int, str]:
         """What is nan or inf, by row."""
-        return self._finite.offenders([*observation, reward])
+        # Zero times nan or inf is nan. One call for the batch; and it cannot overflow, as a sum could.
+        if isfinite(np.vdot(step.numbers, self._memory.zeros)):
+            return {}
+        return self._finite.offenders([*step.observation, step.reward])
 
-    def _cut_off(
-        self,
-        rows: list[int],
-        observation: list[Array],
-        last_good: list[Array],
-        reward: Array,
-        discount: Array,
-        infos: dict[str, Array],
-    ) -> None:
+    def _cut_off(self, rows: list[int], step: StepArrays, last_good: list[Array]) -> None:
         """Ends the broken episodes of `rows` as a time limit does, with what was last seen of them.
 
         So learners bootstrap from a real observation, and what broke is never seen.
         """
-        for array, good in zip(observation, last_good, strict=True):
+        for array, good in zip(step.observation, last_good, strict=True):
             array[rows] = good[rows]
-        reward[rows] = 0.0
-        discount[rows] = 1.0
-        for info in infos.values():
+        step.step_type[rows] = StepType.LAST
+        step.reward[rows] = 0.0
+        step.discount[rows] = 1.0
+        for info in step.infos.values():
             info[rows] = np.nan
 
-    def _time_step(
-        self,
-        step_type: Array,
-        reward: Array,
-        discount: Array,
-        observation: list[Array],
-        stored_action: list[Array],
-        first: Sequence[int] | Array,
-        infos: dict[str, Array],
-    ) -> TimeStep:
-        """What came of an action. Takes over the arrays; `first` are the rows where an episode begins."""
-        return TimeStep(
-            step_type=torch.from_numpy(step_type),
-            reward=torch.from_numpy(reward),
-            discount=torch.from_numpy(discount),
-            observation=self._observations.tensors(observation),
-            prev_action=self._actions.prev_action(stored_action, first),
-            env_id=self._env_id,
-            env_info=self._info.tensors(infos),
-        )
+    def _begin_rows(self, rows: Sequence[int] | Array, step: StepArrays) -> None:
+        """Episodes begin in `rows`: no action has led there."""
+        step.step_type[rows] = StepType.FIRST
+        step.reward[rows] = 0.0
+        for array in step.prev_action:
+            array[rows] = 0

@@ -45,10 +45,13 @@ class Observations:
             return torch.from_numpy(arrays[0])
         return nest.unflatten(self.spec, [torch.from_numpy(array) for array in arrays])
 
-    def from_batch(self, batch: Any) -> list[Array]:
+    def write_batch(self, arrays: list[Array], batch: Any) -> None:
         """A vector environment's observations, copied, since it may use its arrays again."""
-        leaves = leaf_values(self.spec, batch)
-        return [np.array(x, dtype) for x, (_, dtype) in zip(leaves, self._layout, strict=True)]
+        if self.is_plain:
+            arrays[0][...] = batch
+        else:
+            for array, leaf in zip(arrays, leaf_values(self.spec, batch), strict=True):
+                array[...] = leaf
 
 
 class Actions:
@@ -68,10 +71,13 @@ class Actions:
         ]
         self.fields: tuple[Field, ...] = tuple(leaf.field for leaf in self._leaves)
 
-    def stored(self, action: Nest) -> list[Array]:
-        """A copy of each leaf."""
-        values = [action] if self.is_plain else leaf_values(self.spec, action)
-        return [leaf.stored(value) for leaf, value in zip(self._leaves, values, strict=True)]
+    def store(self, action: Nest, arrays: list[Array]) -> None:
+        """Writes each leaf of `action` into its array, as it is."""
+        if self.is_plain:
+            arrays[0][...] = self._leaves[0].numpy(action)
+        else:
+            for leaf, value, array in zip(self._leaves, leaf_values(self.spec, action), arrays, strict=True):
+                array[...] = leaf.numpy(value)
 
     def leaves(self, stored: list[Array]) -> list[Array]:
         """What the environments take, an array `[B, ...]` per leaf."""
@@ -79,8 +85,7 @@ class Actions:
 
     def batch(self, stored: list[Array]) -> Any:
         """What a vector environment takes: the nest, with `[B, ...]` arrays."""
-        given = self.leaves(stored)
-        return given[0] if self.is_plain else nest.unflatten(self.spec, given)
+        return self._leaves[0].given(stored[0]) if self.is_plain else nest.unflatten(self.spec, self.leaves(stored))
 
     def each(self, stored: list[Array]) -> list[Any]:
         """What the single environments take, one after the other."""
@@ -94,39 +99,29 @@ class Actions:
         given = self.leaves([array[None] for array in stored])
         return given[0][0] if self.is_plain else nest.index(nest.unflatten(self.spec, given), 0)
 
-    def zeros(self) -> Nest:
-        return specs.zeros(self.spec, self._batch_size)
-
-    def prev_action(self, stored: list[Array], first: Sequence[int] | Array) -> Nest:
-        """`stored` as tensors, zeros in the rows `first`. Takes over the arrays."""
-        if len(first):
-            for array in stored:
-                array[first] = 0
-        if self.is_plain:
-            return torch.from_numpy(stored[0])
-        return nest.unflatten(self.spec, [torch.from_numpy(array) for array in stored])
-
 
 class _ActionLeaf:
     def __init__(self, spec: specs.BoundedTensorSpec, space: gym.Space[Any], batch_size: int, clip: bool) -> None:
         self._dtype = spec.dtype
         self._shape = (batch_size, *spec.shape)
         self._given_dtype = np.dtype(space.dtype)
+        self._is_given_as_stored = self._given_dtype == numpy_dtype(spec.dtype)
         self.field: Field = (spec.shape, self._given_dtype)
         bounded = isinstance(space, gym.spaces.Box) and (np.isfinite(space.low).any() or np.isfinite(space.high).any())
         self._bounds = (space.low, space.high) if clip and bounded else None  # type: ignore[attr-defined]
 
-    def stored(self, value: torch.Tensor) -> Array:
+    def numpy(self, value: torch.Tensor) -> Array:
+        """Shares the memory of `value`, if it can be."""
         if value.shape != self._shape:
             raise ValueError(f"an action of shape {tuple(value.shape)}; the environment takes {self._shape}")
         if value.dtype is not self._dtype or not value.is_cpu:
             value = value.to("cpu", self._dtype)
-        array: Array = value.detach().numpy().copy()
+        array: Array = value.detach().numpy() if value.requires_grad else value.numpy()
         return array
 
     def given(self, stored: Array) -> Array:
         """Always a copy: an environment may keep or change what it is given."""
-        array = stored.astype(self._given_dtype)
+        array = stored.copy() if self._is_given_as_stored else stored.astype(self._given_dtype)
         if self._bounds is not None:
             low, high = self._bounds
             np.maximum(array, low, out=array)
@@ -150,14 +145,9 @@ class EnvInfo:
             if key in info:
                 array[index] = info[key]
 
-    def from_batch(self, infos: Mapping[str, Any]) -> dict[str, Array]:
+    def write_batch(self, arrays: dict[str, Array], infos: Mapping[str, Any]) -> None:
         """From a vector environment's infos, where `_key` says which rows have `key`."""
-        arrays = self.empty()
         for key, array in arrays.items():
             if key in infos:
                 present = infos.get(f"_{key}", slice(None))
                 array[present] = np.asarray(infos[key])[present]
-        return arrays
-
-    def tensors(self, arrays: dict[str, Array]) -> Nest:
-        return {key: torch.from_numpy(array) for key, array in arrays.items()} or ()

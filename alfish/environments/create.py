@@ -6,6 +6,7 @@ import inspect
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Annotated, Any, Literal
 
 import gymnasium as gym
@@ -14,6 +15,7 @@ from gin.config import current_scope
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
 from alfish.environments import pool
+from alfish.environments.backend_choice import Choice, Form, choose, usable_cores
 from alfish.environments.environment import Environment
 from alfish.environments.loading import find_spec, load_gymnasium
 from alfish.environments.process import ProcessEnvironment
@@ -53,8 +55,9 @@ def create_environment(
         num_parallel_environments: size of the batch; -1: the number of CPUs.
         backend: 'sync' runs the environments one after the other in this process, best for cheap ones; 'process'
             gives each its own, best for slow ones; 'vector' is the environment's native vector form, 'envpool'
-            envpool's; 'auto' is 'sync', which resumes to the bit; 'fastest' is 'vector', else 'envpool', else
-            'sync', and gives up exact resume.
+            envpool's; 'auto' is the faster of 'sync' and 'process', which resume to the bit; 'fastest' is the
+            fastest of all that have the same observations and actions, and gives up exact resume. Both measure for
+            a fraction of a second, and say what.
         wrappers: callables from environment to environment, the last one outermost.
         env_kwargs: arguments of the environment's constructor.
         max_episode_steps: time limit in steps; None: the environment's own.
@@ -74,28 +77,63 @@ def create_environment(
     batch_size = _batch_size(num_parallel_environments)
     given = {"env_kwargs": env_kwargs or None, "max_episode_steps": max_episode_steps, "render_mode": render_mode}
     options = {key: value for key, value in given.items() if value is not None}
-    is_plain = env_load_fn is load_gymnasium and not wrappers
-    if backend == "auto":
-        backend = "sync"
-    elif backend == "fastest":
-        backend = _fastest(env_name) if is_plain else "sync"
+    _check_loader(env_load_fn, options)
+    recipe = Recipe(env_name, env_load_fn, options, tuple(wrappers), tuple(info_keys))
+    vector_options = cache(partial(_vector_options, recipe))
+
+    def make_vector(form: Form) -> Environment:
+        make = make_native if form == "vector" else pool.EnvpoolVector
+        return VectorEnvironment(
+            make(env_name, batch_size, vector_options(form) or {}), env_name, info_keys, clip_actions
+        )
+
+    remark = ""
+    if backend == "auto" or backend == "fastest":
+        chosen = Choice("sync")
+        if not spare_environments and render_mode != "human":
+            forms: tuple[Form, ...] = ("vector", "envpool") if backend == "fastest" and on_env_error == "stop" else ()
+            vectors = {
+                form: partial(make_vector, form)
+                for form in forms
+                if vector_options(form) is not None and _has_form(env_name, form)
+            }
+            chosen = choose(recipe, batch_size, usable_cores(), vectors)
+        backend, remark = chosen.backend, chosen.words
     _check_options(backend, on_env_error, spare_environments)
     if backend != "process":
         _warn_if_set("env_step_timeout", env_step_timeout, f"backend is {backend!r}, not 'process'")
     if on_env_error == "stop":
         _warn_if_set("max_env_restarts", max_env_restarts, "on_env_error is 'stop'")
-    if backend in ("vector", "envpool"):
-        _check_batched(backend, env_name, is_plain)
-        flat = {**(env_kwargs or {}), **{key: value for key, value in options.items() if key != "env_kwargs"}}
-        make = make_native if backend == "vector" else pool.EnvpoolVector
-        return VectorEnvironment(make(env_name, batch_size, flat), env_name, info_keys, clip_actions)
-    _check_loader(env_load_fn, options)
-    recipe = Recipe(env_name, env_load_fn, options, tuple(wrappers), tuple(info_keys))
     max_restarts = max_env_restarts if on_env_error == "restart" else 0
-    if backend == "process":
-        return ProcessEnvironment(recipe, batch_size, env_step_timeout, clip_actions, max_restarts, spare_environments)
-    envs = [recipe.build(index) for index in range(batch_size)]
-    return SyncEnvironment(envs, clip_actions, ScopedRecipe(recipe, tuple(current_scope())).build, max_restarts)
+
+    def make_single(form: Form) -> Environment:
+        if form == "process":
+            return ProcessEnvironment(
+                recipe, batch_size, env_step_timeout, clip_actions, max_restarts, spare_environments
+            )
+        envs = [recipe.build(index) for index in range(batch_size)]
+        return SyncEnvironment(envs, clip_actions, ScopedRecipe(recipe, tuple(current_scope())).build, max_restarts)
+
+    if backend == "vector" or backend == "envpool":
+        _check_batched(backend, env_name, vector_options(backend))
+        env = make_vector(backend)
+    elif remark:
+        env = _chosen_or_sync(make_single, backend)
+    else:
+        env = make_single(backend)
+    env.remark = remark
+    return env
+
+
+def _chosen_or_sync(make: Callable[[Form], Environment], form: Form) -> Environment:
+    """Nobody asked for processes, so environments that cannot be in them are none the worse."""
+    try:
+        return make(form)
+    except Exception as error:
+        if form == "sync":
+            raise
+        _log.warning("%s\n  Environments run in this process instead, one after the other: backend 'sync'", error)
+        return make("sync")
 
 
 def _batch_size(number: int) -> int:
@@ -126,9 +164,18 @@ def _warn_if_set(name: str, value: object, reason: str) -> None:
         _log.warning("create_environment.%s: no effect, since %s", name, reason)
 
 
-def _fastest(env_name: str) -> Backend:
-    forms: tuple[Backend, ...] = ("vector", "envpool", "sync")
-    return next(backend for backend in forms if _has_form(env_name, backend))
+def _vector_options(recipe: Recipe, backend: Backend) -> dict[str, Any] | None:
+    """Arguments of a vector form that is what the recipe builds; None where there is none."""
+    if recipe.wrappers:
+        return None
+    if recipe.env_load_fn is load_gymnasium:
+        options = dict(recipe.load_options)
+        return {**options.pop("env_kwargs", {}), **options}
+    if backend == "envpool":  # it has arguments of its own for what a loader does
+        return None
+    with recipe.build(0) as env:
+        found: dict[str, Any] | None = getattr(env.env, "vector_options", None)
+    return found
 
 
 def _has_form(env_name: str, backend: Backend) -> bool:
@@ -137,11 +184,12 @@ def _has_form(env_name: str, backend: Backend) -> bool:
     return pool.has_environment(env_name) if backend == "envpool" else True
 
 
-def _check_batched(backend: Backend, env_name: str, is_plain: bool) -> None:
-    if not is_plain:
+def _check_batched(backend: Backend, env_name: str, vector_options: dict[str, Any] | None) -> None:
+    if vector_options is None:
         raise ConfigError(
             f"create_environment.backend={backend!r} takes the environments as they are, without env_load_fn and "
-            "wrappers. Use 'sync' or 'process' with these."
+            "wrappers (but @load_atari, without max_episode_steps and render_mode, has the form 'vector'). Use 'sync' "
+            "or 'process' with these."
         )
     if backend == "envpool":
         pool.check_installed()

@@ -27,6 +27,9 @@ class Environment(ABC):
     # resumed to the bit, and batch size, backend and the other environments do not change an episode.
     exact_resume: bool = False
 
+    # How the backend was chosen and by which numbers, for the report at the start; "" when nothing was measured.
+    remark: str = ""
+
     name: str
     batch_size: int
     observation_spec: Nest

@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium as gym
 
 from alfish.config.registry import configurable
+from alfish.environments.quick_spaces import quick
 from alfish.errors import ConfigError
 
 # The extra of alfish that brings an environment family, by a part of its entry point or id.
@@ -49,13 +50,15 @@ def load_gymnasium(
         options["render_mode"] = render_mode
     try:
         with _without_model_warnings(spec):
-            return gym.make(spec, max_episode_steps=max_episode_steps, disable_env_checker=True, **options)
+            env = gym.make(spec, max_episode_steps=max_episode_steps, disable_env_checker=True, **options)
     except (gym.error.DependencyNotInstalled, ImportError) as error:
         raise ConfigError(f"{env_name} cannot be loaded: {error}{_advice(spec)}") from error
     except (gym.error.Error, TypeError, ValueError) as error:
         raise ConfigError(
             f"{env_name} cannot be made with max_episode_steps={max_episode_steps}, {options}: {error}"
         ) from error
+    env.unwrapped.action_space = quick(env.unwrapped.action_space)
+    return env
 
 
 def find_spec(env_name: str) -> gym.envs.registration.EnvSpec:

@@ -14,6 +14,7 @@ from alfish.environments.faults import Restarts
 from alfish.environments.recipe import Recipe, ScopedRecipe
 from alfish.environments.shared_rows import End, Layout, SharedRows
 from alfish.environments.spaces import Array
+from alfish.environments.step_memory import StepArrays
 from alfish.environments.worker_handle import WorkerHandle, stop_all, wait_for
 from alfish.errors import EnvironmentFault
 from alfish.types import Nest, StepType, TimeStep
@@ -95,12 +96,14 @@ class ProcessEnvironment(AdaptedEnvironment):
         self._is_over[:] = False
         self._prepare_spares()
         self._log.begin(slice(None))
-        arrays, infos = self._read()
-        return self._first_time_step(self._observations.tensors(arrays), infos)
+        memory = self._memory.take()
+        self._read(memory)
+        return self._first(memory)
 
     def step(self, action: Nest) -> TimeStep:
-        stored = self._actions.stored(action)
-        for shared, given in zip(self._shared.actions, self._actions.leaves(stored), strict=True):
+        memory = self._memory.take()
+        self._actions.store(action, memory.prev_action)
+        for shared, given in zip(self._shared.actions, self._actions.leaves(memory.prev_action), strict=True):
             shared[self._rows] = given
         first = self._is_over.nonzero()[0].tolist()
         running = [worker for worker, is_over in zip(self._workers, self._is_over, strict=True) if not is_over]
@@ -115,8 +118,8 @@ class ProcessEnvironment(AdaptedEnvironment):
             self._begin_episodes(self._replace_broken([self._workers[slot] for slot in first]))
         if first or broken:
             self._prepare_spares()
-        self._log.add(stored, first)
-        return self._time_step_after(stored, first, broken)
+        self._log.add(memory.prev_action, first)
+        return self._time_step_after(memory, first, broken)
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -137,8 +140,8 @@ class ProcessEnvironment(AdaptedEnvironment):
         self._episode[playable] -= 1  # which beginning them adds again
         self._begin_episodes(playable)
         is_same = self._replay(playable)
-        arrays, _ = self._read()
-        is_same[self._differing(arrays, time_step, playable)] = False
+        self._read(self._memory.take())
+        is_same[self._differing(self._last_good, time_step, playable)] = False
         self._is_over = ~is_same
         self._prepare_spares()
         return np.flatnonzero(self._is_over & ~was_over).tolist()
@@ -252,22 +255,25 @@ class ProcessEnvironment(AdaptedEnvironment):
 
     # Time steps
 
-    def _read(self) -> tuple[list[Array], dict[str, Array]]:
-        """Copies of the observations and infos, in the order of the slots."""
-        self._last_good = [array[self._rows] for array in self._shared.observations]
-        infos = self._shared.infos[self._rows].T.copy()
-        return self._last_good, dict(zip(self._info.keys, infos, strict=True))
+    def _read(self, memory: StepArrays) -> None:
+        """Copies observations and infos, in the order of the slots."""
+        for shared, array in zip(self._shared.observations, memory.observation, strict=True):
+            np.take(shared, self._rows, 0, array, "clip")  # rows are never beyond; "raise" would copy twice
+        for position, info in enumerate(memory.infos.values()):
+            info[...] = self._shared.infos[self._rows, position]
+        self._last_good = memory.observation
 
-    def _time_step_after(self, stored: list[Array], first: list[int], broken: list[int]) -> TimeStep:
+    def _time_step_after(self, memory: StepArrays, first: list[int], broken: list[int]) -> TimeStep:
         last_good = self._last_good
-        arrays, infos = self._read()
-        reward = self._shared.rewards[self._rows]
+        self._read(memory)
+        memory.reward[...] = self._shared.rewards[self._rows]
         ends = self._shared.ends[self._rows]
-        discount = (ends != End.TERMINATED).astype(np.float32)
+        memory.discount[ends == End.TERMINATED] = 0.0
         if broken:
             ends[broken] = End.TRUNCATED
-            self._cut_off(broken, arrays, last_good, reward, discount, infos)
+            self._cut_off(broken, memory, last_good)
         self._is_over = ends != End.NONE
-        step_type = np.add(self._is_over, StepType.MID, dtype=np.int32)  # LAST is MID + 1
-        step_type[first] = StepType.FIRST
-        return self._time_step(step_type, reward, discount, arrays, stored, first, infos)
+        memory.step_type[self._is_over] = StepType.LAST
+        if first:
+            self._begin_rows(first, memory)
+        return memory.time_step

@@ -59,10 +59,6 @@ class SyncEnvironment(AdaptedEnvironment):
         self._num_steps = 0  # of the batch
         self._began = [0] * self.batch_size  # when that many steps were made
         self._last_good: list[Array] = []
-        # What most steps look like; copied at every step.
-        self._mid = np.full(self.batch_size, StepType.MID, np.int32)
-        self._no_reward = np.zeros((self.batch_size, *self.reward_spec.shape), np.float32)
-        self._no_discount = np.ones(self.batch_size, np.float32)
 
     @property
     def num_restarts(self) -> int:
@@ -70,22 +66,18 @@ class SyncEnvironment(AdaptedEnvironment):
 
     def reset(self, seed: int | None = None) -> TimeStep:
         seed = self._root_seed(seed)
-        arrays = self._observations.arrays()
-        infos = self._info.empty()
+        memory = self._memory.take()
         for index in range(self.batch_size):
-            self._begin_episode(index, seed, arrays, infos)
-        self._last_good = arrays
+            self._begin_episode(index, seed, memory.observation, memory.infos)
+        self._last_good = memory.observation
         self._log.begin(slice(None))
-        return self._first_time_step(self._observations.tensors(arrays), infos)
+        return self._first(memory)
 
     def step(self, action: Nest) -> TimeStep:
-        stored = self._actions.stored(action)
-        step_type = self._mid.copy()
-        reward = self._no_reward.copy()
-        discount = self._no_discount.copy()
-        arrays = self._observations.arrays()
-        infos = self._info.empty()
-        actions = self._actions.each(stored)
+        memory = self._memory.take()
+        arrays, reward, infos = memory.observation, memory.reward, memory.infos
+        self._actions.store(action, memory.prev_action)
+        actions = self._actions.each(memory.prev_action)
         first = []
         faults: dict[int, EnvironmentFault] = {}
         write, is_over = self._observations.write, self._is_over
@@ -94,7 +86,6 @@ class SyncEnvironment(AdaptedEnvironment):
         for index, (step, one_action) in enumerate(zip(self._steps, actions, strict=True)):
             if is_over[index]:
                 self._begin_episode(index, None, arrays, infos)
-                step_type[index] = StepType.FIRST
                 first.append(index)
                 continue
             try:
@@ -112,19 +103,19 @@ class SyncEnvironment(AdaptedEnvironment):
                 self._info.write(infos, index, info)
             if terminated or truncated:
                 is_over[index] = True
-                step_type[index] = StepType.LAST
+                memory.step_type[index] = StepType.LAST
                 if terminated:
-                    discount[index] = 0.0
-        for index, problem in self._not_finite(arrays, reward).items():
+                    memory.discount[index] = 0.0
+        for index, problem in self._not_finite(memory).items():
             faults.setdefault(index, returned(self.name, index, self._when(index, actions[index]), problem))
         if faults:
             self._restart(faults)
-            rows = list(faults)
-            step_type[rows] = StepType.LAST
-            self._cut_off(rows, arrays, self._last_good, reward, discount, infos)
+            self._cut_off(list(faults), memory, self._last_good)
         self._last_good = arrays
-        self._log.add(stored, first)
-        return self._time_step(step_type, reward, discount, arrays, stored, first, infos)
+        self._log.add(memory.prev_action, first)
+        if first:
+            self._begin_rows(first, memory)
+        return memory.time_step
 
     def state_dict(self) -> dict[str, Any]:
         return {

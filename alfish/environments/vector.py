@@ -11,7 +11,9 @@ import numpy as np
 from alfish.environments.adapted import AdaptedEnvironment
 from alfish.environments.faults import returned
 from alfish.environments.loading import find_spec
+from alfish.environments.quick_spaces import quick
 from alfish.environments.spaces import Array
+from alfish.environments.step_memory import StepArrays
 from alfish.errors import ConfigError, EnvironmentFault
 from alfish.types import Nest, StepType, TimeStep
 
@@ -60,41 +62,47 @@ class VectorEnvironment(AdaptedEnvironment):
             clip_actions=clip_actions,
         )
         self._vector = vector
-        self._is_over = np.ones(self.batch_size, np.bool_)
+        self._is_over = np.zeros(self.batch_size, np.bool_)
+        self._over = self._is_over.nonzero()[0]  # rows
         self._is_closed = False
 
     def reset(self, seed: int | None = None) -> TimeStep:
+        memory = self._memory.take()
         try:
             observation, infos = self._vector.reset(seed=self._root_seed(seed))
+            self._observations.write_batch(memory.observation, observation)
         except EnvironmentFault:
             raise
         except Exception as error:
             raise self._fault("reset", error) from error
-        self._is_over = np.zeros(self.batch_size, np.bool_)
-        arrays = self._observations.from_batch(observation)
-        self._refuse_not_finite(arrays, np.zeros(self.batch_size, np.float32), "a reset")
-        return self._first_time_step(self._observations.tensors(arrays), self._info.from_batch(infos))
+        self._over = self._over[:0]
+        if memory.infos:
+            self._info.write_batch(memory.infos, infos)
+        self._refuse_not_finite(memory, "a reset")
+        return self._first(memory)
 
     def step(self, action: Nest) -> TimeStep:
-        stored = self._actions.stored(action)
+        memory = self._memory.take()
+        self._actions.store(action, memory.prev_action)
+        given = self._actions.batch(memory.prev_action)
         try:
-            observation, rewards, terminated, truncated, infos = self._vector.step(self._actions.batch(stored))
+            observation, reward, terminated, truncated, infos = self._vector.step(given)
+            self._observations.write_batch(memory.observation, observation)
         except EnvironmentFault:
             raise
         except Exception as error:
             raise self._fault("step", error) from error
-        first = self._is_over
-        self._is_over = terminated | truncated
-        step_type = np.add(self._is_over, StepType.MID, dtype=np.int32)  # LAST is MID + 1
-        discount = (~terminated).astype(np.float32)
-        reward = np.array(rewards, np.float32)
-        rows = first.nonzero()[0]
-        if len(rows):
-            step_type[rows] = StepType.FIRST
-            reward[rows] = 0.0
-        arrays = self._observations.from_batch(observation)
-        self._refuse_not_finite(arrays, reward, "a step")
-        return self._time_step(step_type, reward, discount, arrays, stored, rows, self._info.from_batch(infos))
+        memory.reward[...] = reward
+        first, self._over = self._over, np.logical_or(terminated, truncated, self._is_over).nonzero()[0]
+        if len(self._over):
+            memory.step_type[self._over] = StepType.LAST
+            memory.discount[terminated] = 0.0
+        if len(first):
+            self._begin_rows(first, memory)
+        if memory.infos:
+            self._info.write_batch(memory.infos, infos)
+        self._refuse_not_finite(memory, "a step")
+        return memory.time_step
 
     def render(self) -> Array | None:
         frames = None if self._vector.render_mode is None else self._vector.render()
@@ -109,8 +117,8 @@ class VectorEnvironment(AdaptedEnvironment):
     def _fault(self, doing: str, error: Exception) -> EnvironmentFault:
         return EnvironmentFault(f"{self.name}: the environments raised {type(error).__name__} in a {doing}: {error}")
 
-    def _refuse_not_finite(self, observation: list[Array], reward: Array, doing: str) -> None:
-        for index, what in self._not_finite(observation, reward).items():
+    def _refuse_not_finite(self, memory: StepArrays, doing: str) -> None:
+        for index, what in self._not_finite(memory).items():
             raise returned(self.name, index, f"in {doing}", what)
 
 
@@ -124,4 +132,5 @@ def make_native(env_name: str, num_envs: int, options: Mapping[str, Any]) -> gym
             f"the vector form of {env_name} resets in mode {mode}, alfish needs NEXT_STEP. Use "
             "create_environment.backend='sync', or set its mode by create_environment.env_kwargs."
         )
+    vector.unwrapped.action_space = quick(vector.unwrapped.action_space)
     return vector

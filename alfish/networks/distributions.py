@@ -67,6 +67,10 @@ class Distribution:
     def entropy(self) -> torch.Tensor:
         raise NotImplementedError
 
+    def log_prob_and_entropy(self, action: Nest) -> tuple[torch.Tensor, torch.Tensor]:
+        """Both, with what they have in common computed once."""
+        return self.log_prob(action), self.entropy()
+
     def kl(self, other: Self) -> torch.Tensor:
         """KL(self || other), both over the same action spec."""
         raise NotImplementedError
@@ -141,16 +145,26 @@ class Categorical(Distribution):
         return self._action(self.logits.argmax(-1))
 
     def log_prob(self, action: torch.Tensor) -> torch.Tensor:
-        index = action if self.minimum is None else action - _beside(self.minimum, action)
-        return self._sum(torch.log_softmax(self.logits, -1).gather(-1, index.long().unsqueeze(-1)).squeeze(-1))
+        return self._of_action(torch.log_softmax(self.logits, -1), action)
 
     def entropy(self) -> torch.Tensor:
+        return self._of_all(torch.log_softmax(self.logits, -1))
+
+    def log_prob_and_entropy(self, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         log_probs = torch.log_softmax(self.logits, -1)
-        return self._sum((log_probs.exp() * log_probs).sum(-1)).neg()
+        return self._of_action(log_probs, action), self._of_all(log_probs)
 
     def kl(self, other: Self) -> torch.Tensor:
         log_probs = torch.log_softmax(self.logits, -1)
         return self._sum((log_probs.exp() * (log_probs - torch.log_softmax(other.logits, -1))).sum(-1))
+
+    def _of_action(self, log_probs: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+        index = action if self.minimum is None else action - _beside(self.minimum, action)
+        return self._sum(log_probs.gather(-1, index.long().unsqueeze(-1)).squeeze(-1))
+
+    def _of_all(self, log_probs: torch.Tensor) -> torch.Tensor:
+        """The entropy."""
+        return self._sum((log_probs.exp() * log_probs).sum(-1)).neg()
 
     def _action(self, index: torch.Tensor) -> torch.Tensor:
         if self.minimum is not None:
@@ -185,6 +199,11 @@ class DiagonalNormal(Distribution):
 
     def entropy(self) -> torch.Tensor:
         return self._sum(self.std.log() + (0.5 + _HALF_LOG_2PI))
+
+    def log_prob_and_entropy(self, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        log_std = self.std.log()
+        log_prob = self._sum(_normal_log_prob(action, self.mean, self.std, log_std))
+        return log_prob, self._sum(log_std + (0.5 + _HALF_LOG_2PI))
 
     def kl(self, other: Self) -> torch.Tensor:
         return self._sum(_normal_kl(self.mean, self.std, other.mean, other.std))
@@ -304,8 +323,11 @@ def _normal_rsample(mean: torch.Tensor, std: torch.Tensor, generator: torch.Gene
     return torch.addcmul(mean, std, torch.empty_like(mean).normal_(generator=generator))
 
 
-def _normal_log_prob(x: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
-    return ((x - mean) / std).square().mul(-0.5) - std.log() - _HALF_LOG_2PI
+def _normal_log_prob(
+    x: torch.Tensor, mean: torch.Tensor, std: torch.Tensor, log_std: torch.Tensor | None = None
+) -> torch.Tensor:
+    log_std = std.log() if log_std is None else log_std
+    return ((x - mean) / std).square().mul(-0.5) - log_std - _HALF_LOG_2PI
 
 
 def _normal_kl(mean: torch.Tensor, std: torch.Tensor, mean2: torch.Tensor, std2: torch.Tensor) -> torch.Tensor:

@@ -91,7 +91,6 @@ class Optimizer(ABC):
         """
         return step_together({"": self}, progress)[""]
 
-    @torch.no_grad()
     def gradient_norms(self) -> dict[str, float]:
         """The norm of each parameter's gradient; parameters without gradient are left out."""
         graded = {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
@@ -109,7 +108,6 @@ class Optimizer(ABC):
         fused = parameters[0].device.type in _FUSED_DEVICES
         self._update(parameters, gradients, states, self._lr(progress), fused)
 
-    @torch.no_grad()
     def clip(self, norms: Mapping[str, float]) -> list[torch.Tensor]:
         """The gradients, clipped in place, given `gradient_norms()`."""
         parameters = [self._parameters[name] for name in norms]

@@ -62,13 +62,13 @@ class PrioritizedSampler:
 
     def update(self, env_ids: Integers, positions: Integers, priorities: Floats) -> None:
         """New priorities `[B]`; those of positions that were overwritten meanwhile are dropped."""
-        largest = float(priorities.max())
+        largest = priorities.max().item()
         if not (priorities.min() > 0 and largest < np.inf):
             raise NumericFault(
                 f"priorities must be positive and finite, these lie between {priorities.min()} and {largest}: "
                 "look at LossInfo.priority; TrainerConfig.priority_replay_eps above 0 allows priorities of 0"
             )
-        known = (positions >= self._first[env_ids]) & (positions < self._end[env_ids])
+        known = (positions >= self._first.take(env_ids)) & (positions < self._end.take(env_ids))
         if not known.all():
             env_ids, positions, priorities = env_ids[known], positions[known], priorities[known]
         self._tree.set(flat_rows(env_ids, positions, self._max_length), priorities)
@@ -96,8 +96,7 @@ class PrioritizedSampler:
 
     def _mark(self, first: Integers, end: Integers) -> None:
         """Brings the positions that have a priority from those of the last draw to `first..end - 1`."""
-        bounds, known = np.concatenate((first, end)), np.concatenate((self._first, self._end))
-        if (bounds == known).all():
+        if (first == self._first).all() and (end == self._end).all():
             return
         # What left before what came: a new position may take the place of an old one.
         left = ((self._first, np.minimum(self._end, first)), (np.maximum(self._first, end), self._end))

@@ -80,6 +80,7 @@ class ReplayBuffer:
             self._prioritized = PrioritizedSampler(num_environments, max_length, generator, initial_priority)
         self._storage = ExperienceStorage(num_environments, max_length, PRIORITY_NBYTES if prioritized else 0)
         self._bounds: EpisodeBounds | None = None  # made when first asked for
+        self._longest_known = 0  # so long sequences are there; only `clear` can take them away
 
     @property
     def num_transitions(self) -> int:
@@ -146,8 +147,11 @@ class ReplayBuffer:
 
     def has_sequences(self, length: int) -> bool:
         """Whether there is at least one sequence of `length` time steps to draw."""
-        first, end = self._extent.starts(length)
-        return bool((end > first).any())
+        if length > self._longest_known:
+            first, end = self._extent.starts(length)
+            if (end > first).any():
+                self._longest_known = length
+        return length <= self._longest_known
 
     def sample(
         self, batch_size: int, length: int, beta: float | None = None, normalize_by_max: bool = False
@@ -161,13 +165,13 @@ class ReplayBuffer:
                 `(priority / mean priority) ** -beta`; None: no weights.
             normalize_by_max: divide the weights by the largest of the batch.
         """
-        first, end = self._extent.starts(length)
-        if not (end > first).any():
+        if not self.has_sequences(length):
             raise ConfigError(
                 f"replay holds no sequence of {length} time steps: the fullest environment has "
                 f"{int((self._extent.newest - self._extent.oldest).max()) + 1}, of which the oldest "
                 f"{self._extent.num_ignored} start none. Collect more first (TrainerConfig.initial_collect_steps)."
             )
+        first, end = self._extent.starts(length)
         weights: torch.Tensor | tuple[()] = ()
         if self._prioritized is not None:
             env_ids, positions, relative = self._prioritized.draw(first, end, batch_size)
@@ -243,6 +247,7 @@ class ReplayBuffer:
     def clear(self) -> None:
         """Forgets everything but the newest time step (and the ignored frames before it)."""
         self._extent.clear()
+        self._longest_known = 0
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors and plain values; rows lie one environment after the other, in the order of time."""
@@ -264,6 +269,7 @@ class ReplayBuffer:
             state = redistribute(state, self.num_environments, self.max_length)
         oldest, newest = state["oldest"].numpy(), state["newest"].numpy()
         self._extent.restore(oldest, newest)
+        self._longest_known = 0
         env_ids, positions = spans(oldest, newest + 1)
         kept = positions >= self._extent.oldest[env_ids]
         rows = flat_rows(env_ids[kept], positions[kept], self.max_length)
@@ -292,5 +298,5 @@ class ReplayBuffer:
 
 
 def _numbers(values: Any) -> Integers:
-    numbers: Integers = values.numpy(force=True)
+    numbers: Integers = values.numpy() if values.is_cpu else values.numpy(force=True)
     return numbers

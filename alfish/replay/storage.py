@@ -71,7 +71,8 @@ class RingStorage:
             envs = np.arange(len(start)) if env_ids is None else env_ids
             places = ((start + np.arange(length)[:, None]) % self.max_length, envs)
         for target, value in zip(self._by_time[columns], values, strict=True):
-            target[places] = value.numpy(force=True)
+            # Asked for by name, since `force` takes longer than the copy of a small leaf.
+            target[places] = value.numpy() if value.is_cpu and not value.requires_grad else value.numpy(force=True)
 
     def gather(self, rows: Integers, num_complete: int | None = None) -> list[torch.Tensor]:
         """Every column at the flat `rows` `[T, ...]`, which are `env * max_length + place`.

@@ -27,6 +27,7 @@ class SumTree:
         while len(self._levels[-1]) > _LARGEST_TOP:
             self._levels.append(_nodes(len(self._levels[-1])))
         self._top = np.zeros(len(self._levels[-1]))
+        self._running = self._top.copy()  # sums of the top, up to and with each node
         self._leaves = self._levels[0].reshape(-1)
         self._parents = [*(level.reshape(-1) for level in self._levels[1:]), self._top]  # of every level
         self._stale: list[Integers] = []  # leaves that were set since the sums were computed
@@ -34,7 +35,7 @@ class SumTree:
     @property
     def total(self) -> float:
         self._refresh()
-        return float(self._top.sum())
+        return float(self._running[-1])
 
     def get(self, indices: Integers) -> Floats:
         return self._leaves[indices]
@@ -50,7 +51,7 @@ class SumTree:
         A leaf is found in proportion to its value; one of value zero never is.
         """
         self._refresh()
-        sums = self._top.cumsum()
+        sums = self._running
         targets = np.minimum(fractions * sums[-1], sums[-1] * _BELOW_ONE)
         indices: Integers = sums.searchsorted(targets, "right")
         values = self._top.take(indices)
@@ -79,6 +80,7 @@ class SumTree:
         for level, parent in zip(self._levels, self._parents, strict=True):
             nodes = nodes // _BRANCHES
             parent[nodes] = torch.from_numpy(level.take(nodes, 0)).sum(1).numpy()
+        self._top.cumsum(out=self._running)
 
 
 def _nodes(num_children: int) -> Floats:

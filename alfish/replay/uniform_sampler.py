@@ -33,6 +33,8 @@ class UniformSampler:
             drawn = torch.randint(total, (batch_size,), generator=self._generator).numpy()
         else:
             drawn = (strata(batch_size, self._generator) * total).astype(np.int64)
+        if len(ends) == 1:
+            return np.zeros(batch_size, np.int64), drawn + first
         env_ids = ends.searchsorted(drawn, "right")
         return env_ids, drawn + (end - ends)[env_ids]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from alfish import nest
 from alfish.summary.reward_reduction import RewardReduction
@@ -50,17 +51,37 @@ class EpisodeMetrics:
         # Sums of the episode under way, by column; see `_columns`.
         self._open: dict[str, Array] = {}
 
-    def observe(self, time_step: TimeStep) -> None:
-        """Takes in the next time steps, `[B, ...]` or `[T, B, ...]`, each exactly once and in order."""
-        if time_step.step_type.dim() == 1:
-            time_step = nest.map(lambda leaf: leaf[None], time_step)
-        step_type = _numpy(time_step.step_type).T  # [B, T], environments first: an episode is one stretch of memory
-        stretches = _stretches(step_type)
-        counted = (step_type != StepType.FIRST).ravel()
+    def observe(self, time_step: TimeStep, start: int = 0) -> None:
+        """Takes in the next time steps, `[B, ...]` or `[T, B, ...]`, each exactly once and in order.
+
+        Args:
+            time_step: what came.
+            start: so many of the T were taken in before.
+        """
+        rows = slice(start, None) if time_step.step_type.dim() == 2 else None  # None: of one step, a block of one
+        step_type = _numpy(time_step.step_type)[rows].T  # [B, T]: an episode is one stretch of memory
+        if step_type.shape[1] == 1 and self._is_plain(time_step) and (step_type == StepType.MID).all():
+            self._go_on(time_step.reward)
+        else:
+            self._begin_and_end(time_step, rows, step_type)
+
+    def _is_plain(self, time_step: TimeStep) -> bool:
+        """Whether return and length are all there is, and have been begun."""
+        return not time_step.env_info and len(self._open) == 2 and _RETURN in self._open
+
+    def _go_on(self, reward: torch.Tensor) -> None:
+        """One step of every environment, within its episode. When updates follow every step, most calls are such."""
+        self.env_steps += self._batch_size
+        self._open[_LENGTH] += 1
+        self._open[_RETURN] += _numpy(reward)[-1] if reward.dim() == 2 else _numpy(reward)
+
+    def _begin_and_end(self, time_step: TimeStep, rows: slice | None, step_type: npt.NDArray[Any]) -> None:
+        stretches, counted = _stretches(step_type), (step_type != StepType.FIRST).ravel()
+        columns = self._columns(time_step, rows, counted)
         self.env_steps += int(counted.sum())
         self.episodes += int(stretches.finished.sum())
         finished: dict[str, Array] = {}
-        for name, column in self._columns(time_step, counted).items():
+        for name, column in columns.items():
             combine = np.maximum if name.endswith("@max") else np.add
             totals = combine.reduceat(column, stretches.starts)
             if name in self._open:
@@ -111,15 +132,15 @@ class EpisodeMetrics:
         opened = {name: np.asarray(column, np.float64) for name, column in state["open"].items()}
         self._open = {name: column for name, column in opened.items() if len(column) == self._batch_size}
 
-    def _columns(self, time_step: TimeStep, counted: npt.NDArray[np.bool_]) -> dict[str, Array]:
+    def _columns(self, time_step: TimeStep, rows: slice | None, counted: npt.NDArray[np.bool_]) -> dict[str, Array]:
         """What is summed over an episode (or its maximum taken), each `[B * T]`: 0 or -inf where nothing counts."""
-        columns: dict[str, Array] = {"AverageEpisodeLength": counted.astype(np.float64)}
-        reward = _numpy(time_step.reward)
+        columns: dict[str, Array] = {_LENGTH: counted.astype(np.float64)}
+        reward = _numpy(time_step.reward)[rows].astype(np.float64)
         rewards = reward.reshape(*reward.shape[:2], -1)
         for i, name in enumerate(self._return_names):
             columns[name] = np.where(counted, rewards[..., i].T.ravel(), 0.0)
         for key, leaf in nest.named_leaves(time_step.env_info).items():
-            value = _numpy(leaf)
+            value = _numpy(leaf)[rows].astype(np.float64)
             if value.ndim != 2:
                 continue
             value = value.T.ravel()
@@ -142,6 +163,7 @@ class EpisodeMetrics:
 
 
 _RETURN = "AverageReturn"
+_LENGTH = "AverageEpisodeLength"
 # Marks the column that counts the valid values of another one.
 _COUNT = "#count"
 
@@ -183,4 +205,5 @@ def _stretches(step_type: npt.NDArray[Any]) -> _Stretches:
 
 
 def _numpy(tensor: Any) -> npt.NDArray[Any]:
-    return tensor.detach().cpu().numpy()
+    array: npt.NDArray[Any] = tensor.numpy(force=True)
+    return array

@@ -99,7 +99,8 @@ class EnvironmentTask:
         return f"rank 0 {how}, the others with new ones{replay}: not to the bit what it would have been"
 
     def words(self) -> list[str]:
-        words = list(self._offline.words) if self._offline else []
+        words = [f"backend: {self.env.remark}"] if self.env.remark else []
+        words += self._offline.words if self._offline else []
         if self._offline and self.algorithm.is_pretraining:
             after = self._config.rl_train_after_update_steps
             is_offline = self.counts == "updates"

@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 
 from alfish import config as gin_config
+from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.config.problems import Place
 from alfish.config.record import Binding, Config
@@ -47,6 +48,7 @@ class RunRecord:
             seed: root of all random streams. When nobody chose it, `config.gin` gets it, and so repeats the run.
             start: where the run starts, and with what.
         """
+        self._task = task
         config = gin_config.current()
         if config is not None:
             repeating = config if options.random_seed is not None else _with_seed(config, seed)
@@ -60,6 +62,7 @@ class RunRecord:
             algorithm=type(task.algorithm).__name__,
             **task.identity(),
             **task.facts(),
+            **_compilation(task),
             modules=[] if config is None else [item.module for item in config.imports],
             conf_file=options.conf_file,
             seed=seed,
@@ -85,6 +88,7 @@ class RunRecord:
             "env_steps": result.env_steps,
             "updates": result.updates,
             "episodes": result.episodes,
+            **_compilation(self._task),  # that it cannot be is known at the first update only
         }
         if evaluation is not None:
             facts |= {"best_score": result.best_score, "evaluation": evaluation.facts()}
@@ -98,6 +102,12 @@ class RunRecord:
 
     def _write_readme(self) -> None:
         self._folder.write_text("README.md", readme_text(self._folder.read_run()))
+
+
+def _compilation(task: Task) -> dict[str, str]:
+    """What came of `TrainerConfig.compile`."""
+    algorithm = task.algorithm
+    return {"compile": algorithm.loop.compilation} if isinstance(algorithm, RLAlgorithm) else {}
 
 
 def _with_seed(config: Config, seed: int) -> Config:

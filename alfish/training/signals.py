@@ -45,6 +45,7 @@ class RunSignals:
     def __init__(self, folder: Path, grace_period: float, last_words: Callable[[], str]) -> None:
         self.received: signal.Signals | None = None  # the one that ends the run
         self._folder = folder
+        self._evaluate_file = str(folder / EVALUATE)
         self._grace_period = grace_period
         self._last_words = last_words
         self._num_shown = 0  # characters of the file with the stacks that stderr has got
@@ -59,9 +60,8 @@ class RunSignals:
 
     def takes_evaluation_wish(self) -> bool:
         """Whether an evaluation was asked for since the last time."""
-        file = self._folder / EVALUATE
-        if file.exists():
-            file.unlink(missing_ok=True)
+        if os.path.exists(self._evaluate_file):  # by os, since this is asked after every iteration
+            Path(self._evaluate_file).unlink(missing_ok=True)
             self._wishes.add(signal.SIGHUP)
         return self._takes(signal.SIGHUP)
 

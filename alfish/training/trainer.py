@@ -222,7 +222,7 @@ class Trainer:
     # Between iterations
 
     def _is_over(self) -> bool:
-        return self._budget.is_used_up(self.progress) or self._stopped_by is not None
+        return self.progress.fraction >= 1.0 or self._stopped_by is not None
 
     def _summarize(self) -> None:
         if self._summary_schedule.writes():

@@ -40,6 +40,7 @@ def start_run(
     recurrent: bool = False,
     env_kwargs: dict[str, Any] | None = None,
     layers: tuple[int, ...] = SMALL,
+    encoding: Any = None,
     **options: Any,
 ) -> Any:
     """An actor-critic with small networks, ready for `train_iter`."""
@@ -58,6 +59,7 @@ def start_run(
             config=config,
             actor_network_ctor=actor,
             value_network_ctor=value,
+            encoding_network_ctor=encoding,
             optimizer=optimizer if optimizer is not None else SGD(lr=0.1),
             debug_summaries=config.debug_summaries,
             **({"loss_class": loss_class} if loss_class else {}),

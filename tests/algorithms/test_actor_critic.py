@@ -5,15 +5,23 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from alfish import nest
-from alfish.algorithms.actor_critic import epsilon_greedy_action
+from alfish import nest, specs
+from alfish.algorithms.actor_critic import ActorCriticAlgorithm, epsilon_greedy_action
 from alfish.algorithms.actor_critic_loss import ActorCriticLoss
+from alfish.algorithms.on_policy import cut
+from alfish.algorithms.ppo import PPOAlgorithm
 from alfish.networks.distributions import Categorical
+from alfish.networks.encoding import EncodingNetwork
+from alfish.networks.network import Network
+from alfish.networks.recurrent import GRUEncodingNetwork
 from alfish.optimizers.adam import Adam
-from alfish.types import Experience
+from alfish.optimizers.sgd import SGD
+from alfish.specs import BoundedTensorSpec, TensorSpec
+from alfish.types import Experience, Nest, StepType, TimeStep
 from tests.algorithms.runs import start_run
 
 
@@ -135,3 +143,133 @@ def test_mixed_actions_are_learned() -> None:
         algorithm.train_iter()
     rewards = algorithm.unroll(10).time_step
     assert rewards.reward[1:][~rewards.is_first()[1:]].mean().item() > 0.9
+
+
+DENSE = partial(EncodingNetwork, fc_layer_params=(8,))
+GRU = partial(GRUEncodingNetwork, hidden_size=6)
+
+
+class Identity(Network):
+    """Shares nothing but the observation."""
+
+    def __init__(self, input_tensor_spec: Nest) -> None:
+        super().__init__(input_tensor_spec, output_size=input_tensor_spec.shape[0])
+
+    def forward(self, inputs: Nest, state: Nest = ()) -> tuple[Nest, Nest]:
+        return inputs, state
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_sharing_the_observation_itself_is_sharing_nothing(recurrent: bool) -> None:
+    found = []
+    for encoding in (None, Identity):
+        algorithm = start_run(PPOAlgorithm, unroll_length=10, recurrent=recurrent, encoding=encoding)
+        for _ in range(3):
+            algorithm.train_iter()
+        found.append(parameters(algorithm))
+    assert torch.allclose(found[0], found[1], atol=1e-5)
+
+
+def test_policy_and_value_see_the_features() -> None:
+    algorithm = start_run(encoding=DENSE)
+    assert algorithm.actor_network.input_tensor_spec == algorithm.value_network.input_tensor_spec == TensorSpec((8,))
+    time_step = algorithm.time_step
+    features = torch.relu(time_step.observation @ shared_weight(algorithm).T)  # biases are 0 at first
+    for info in (
+        algorithm.rollout_step(time_step, ()).info,
+        algorithm.train_step(time_step, (), algorithm.rollout_step(time_step, ()).info).info,
+    ):
+        torch.testing.assert_close(info.value, algorithm.value_network(features)[0])
+        expected = algorithm.actor_network(features)[0]
+        torch.testing.assert_close(info.action_distribution.entropy(), expected.entropy())
+    greedy = algorithm.predict_step(time_step, ()).output
+    assert torch.equal(greedy, algorithm.actor_network(features)[0].mode())
+    explanation = algorithm.explain_step(time_step, (), greedy)
+    torch.testing.assert_close(explanation.value, algorithm.value_network(features)[0])
+
+
+def shared_weight(algorithm: Any) -> torch.Tensor:
+    return next(weight for weight in algorithm.encoding_network.parameters() if weight.dim() == 2).detach()
+
+
+def test_what_is_shared_is_computed_once_a_step_and_once_a_mini_batch() -> None:
+    algorithm = start_run(
+        PPOAlgorithm,
+        encoding=DENSE,
+        unroll_length=8,
+        num_updates_per_train_iter=3,
+        mini_batch_length=1,
+        mini_batch_size=16,
+    )
+    sizes: list[int] = []
+    algorithm.encoding_network._encoding.register_forward_pre_hook(
+        lambda _, arguments: sizes.append(arguments[0].shape[0])
+    )
+    algorithm.train_iter()
+    # 8 steps of 4 environments, the step after them, whose value bootstraps, and 3 passes of 2 mini batches.
+    assert sizes == [4] * 8 + [4] + [16] * 6
+
+
+def test_the_gradients_of_policy_and_value_add_up_in_what_they_share() -> None:
+    algorithm = start_run(encoding=DENSE, unroll_length=6, optimizer=SGD(lr=0.1))
+    shared = list(algorithm.encoding_network.parameters())
+    before = [parameter.detach().clone() for parameter in shared]
+    experience = algorithm.unroll(6)
+    assert not (experience.time_step.step_type == StepType.LAST).any()
+    with torch.no_grad():
+        prepared = algorithm.preprocess_experience(experience)
+    batch = cut(prepared, 6, use_state=True)
+    losses = algorithm.calc_loss(algorithm.train_steps(batch.time_step, batch.state, batch.rollout_info)).extra
+    of_policy, of_value = (
+        torch.autograd.grad(losses[name].mean(), shared, retain_graph=True) for name in ("policy_loss", "value_loss")
+    )
+    algorithm.loop.train(experience)
+    for parameter, then, policy, value in zip(shared, before, of_policy, of_value, strict=True):
+        assert policy.abs().sum() > 0
+        assert value.abs().sum() > 0
+        torch.testing.assert_close(parameter.detach(), then - 0.1 * (policy + 0.5 * value))
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("encoding", [DENSE, GRU], ids=["dense", "gru"])
+def test_what_is_shared_may_have_memory_and_so_may_policy_and_value(encoding: Any, recurrent: bool) -> None:
+    found = []
+    for way in ("at once", "in steps", "with the graph of the unroll"):
+        algorithm = start_run(
+            encoding=encoding,
+            recurrent=recurrent,
+            unroll_length=12,
+            unroll_with_grad=way == "with the graph of the unroll",
+            optimizer=Adam(lr=0.01),
+        )
+        algorithm.stepwise_training = way == "in steps"
+        for _ in range(3):
+            algorithm.train_iter()
+        found.append(parameters(algorithm))
+    assert torch.allclose(found[0], found[1], atol=1e-5)
+    assert torch.allclose(found[0], found[2], atol=1e-5)
+
+
+def test_shared_memory_is_carried_on_in_play() -> None:
+    algorithm = start_run(encoding=GRU)
+    step = algorithm.predict_step(algorithm.time_step, specs.zeros(algorithm.predict_state_spec, 4))
+    assert nest.leaves(step.state.encoding)[0].abs().sum() > 0
+    again = algorithm.predict_step(algorithm.time_step, step.state)
+    assert not torch.equal(nest.leaves(again.state.encoding)[0], nest.leaves(step.state.encoding)[0])
+
+
+def test_an_action_mask_reaches_the_policy_through_what_is_shared() -> None:
+    observation = {"position": TensorSpec((3,)), "action_mask": TensorSpec((4,), torch.int8)}
+    action = BoundedTensorSpec((), torch.int64, np.asarray(0), np.asarray(3))
+    algorithm = ActorCriticAlgorithm(observation, action, encoding_network_ctor=DENSE)
+    mask = torch.tensor([[0, 0, 1, 0], [1, 0, 0, 0]], dtype=torch.int8)
+    time_step = TimeStep(
+        step_type=torch.zeros(2, dtype=torch.int32),
+        reward=torch.zeros(2),
+        discount=torch.ones(2),
+        observation={"position": torch.randn(2, 3), "action_mask": mask},
+        prev_action=torch.zeros(2, dtype=torch.int64),
+        env_id=torch.arange(2),
+    )
+    assert algorithm.predict_step(time_step, ()).output.tolist() == [2, 0]
+    assert algorithm.rollout_step(time_step, ()).output.tolist() == [2, 0]

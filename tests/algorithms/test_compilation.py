@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch._inductor import config as inductor
 from torch.nn import functional as F
 
 from alfish.algorithms.compilation import CannotCompile, compile_graph, find_compiler
@@ -40,6 +41,22 @@ def test_inductor_reads_and_changes_tensors_that_are_not_arguments() -> None:
         torch.testing.assert_close(loss, error.square().sum())
         torch.testing.assert_close(weight.detach(), before - 0.2 * x * error)
     assert torch.equal(generator.get_state(), same.get_state())
+
+
+def test_the_graph_gets_each_tensor_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held by the graph as well, they would be inputs twice, and sharing memory costs a third of a small update."""
+    given: list[tuple[torch.fx.GraphModule, int]] = []
+
+    def note(graph: torch.fx.GraphModule, examples: Tensors) -> torch.fx.GraphModule:
+        given.append((graph, len(examples)))
+        return graph
+
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", note)
+    weight, state = torch.ones(2, requires_grad=True), torch.zeros(2)
+    compile_graph(lambda inputs: [(weight * inputs[0] + state + state).detach()], [torch.ones(2)])
+    ((graph, number),) = given
+    assert number == len(graph.graph.find_nodes(op="placeholder")) == 3
+    assert [*graph.parameters(), *graph.buffers()] == []
 
 
 @pytest.mark.usefixtures("_as_traced")
@@ -84,8 +101,10 @@ def test_a_look_at_values_is_an_error(peek: Callable[[torch.Tensor], object]) ->
         compile_graph(lambda inputs: [inputs[0] * 2 if peek(inputs[0]) is not None else inputs[0]], [torch.ones(3)])
 
 
-def test_a_missing_compiler_is_told_and_one_that_is_there_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_told_and_one_that_is_there_is_found() -> None:
     find_compiler()
-    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no-such-compiler",))
-    with pytest.raises(CannotCompile, match=r"no C\+\+ compiler was found: install g\+\+"):
+    with (
+        inductor.patch({"cpp.cxx": ("no-such-compiler",)}),
+        pytest.raises(CannotCompile, match=r"no C\+\+ compiler was found: install g\+\+"),
+    ):
         find_compiler()

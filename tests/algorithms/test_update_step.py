@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import nn
 from torch._inductor import config as inductor
+from torch._inductor.compile_fx import compile_fx as COMPILE_FX
 
 from alfish.algorithms import update_step
 from alfish.algorithms.actor_critic import ActorCriticAlgorithm
@@ -269,12 +270,27 @@ def test_without_a_compiler_one_line_says_so(caplog: pytest.LogCaptureFixture) -
     assert caplog.text.count("updates are not compiled, since no C++ compiler was found") == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a2c", "td3", "dqn with priorities"])
+def test_inductor_learns_the_same(
+    name: str, traced: list[Any], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", COMPILE_FX)
+    expected, found = train(ALGORITHMS[name]("off")), train(ALGORITHMS[name]("on"))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert len(traced) == (2 if name == "td3" else 1)
+    assert "not compiled" not in caplog.text
+
+
 def test_auto_compiles_what_pays() -> None:
     short, long = ppo("auto", num_iterations=3000), ppo("auto", num_iterations=8000)
     assert expected_updates(short, short._config, 4) == 3000 * 4
     assert expected_updates(long, long._config, 4) == 8000 * 4
     assert not isinstance(short.loop._update_step, CompiledUpdateStep)
     assert isinstance(long.loop._update_step, CompiledUpdateStep)
+    pays = "updates are expected, and compiling pays from 30,000 on"
+    assert short.loop.compilation == f"off: about 12,000 {pays}"
+    assert long.loop.compilation == f"on: about 32,000 {pays}"
 
 
 @pytest.mark.parametrize(

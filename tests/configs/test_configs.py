@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import alfish
+from alfish.algorithms.ppo import PPOAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.child import Child
 from alfish.config.carry import Carried
 from alfish.environments.create import create_environment
 from alfish.seeding import Seeds
+from alfish.specs import BoundedTensorSpec, TensorSpec
 from alfish.training.dataset import write_dataset
 from alfish.training.recording import Amount, Policy, record
 from alfish.training.results import SupervisedEvalResult
@@ -106,3 +110,12 @@ def test_it_trains_and_worker_processes_get_it_as_it_is(name: str, tmp_path: Pat
     assert isinstance(result.evaluation, SupervisedEvalResult) or len(result.evaluation.returns) == 1
     after = trainer.algorithm.state_dict()
     assert any((after[key] != before[key]).any() for key in before)
+
+
+def test_ppo_on_atari_has_one_network_of_the_papers_size() -> None:
+    alfish.load_config(["atari/ppo_pong.gin"])
+    screen = TensorSpec((4, 84, 84), torch.uint8)
+    buttons = BoundedTensorSpec((), torch.int64, np.asarray(0), np.asarray(5))
+    algorithm = PPOAlgorithm(screen, buttons)
+    sizes = [tuple(parameter.shape) for parameter in algorithm.parameters() if parameter.dim() > 1]
+    assert sizes == [(32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136), (6, 512), (1, 512)]

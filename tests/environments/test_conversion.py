@@ -43,7 +43,9 @@ def test_samples_of_every_space_survive_both_ways(space: gym.Space[Any]) -> None
     for tensor, spec in zip(nest.leaves(tensors), nest.leaves(specs.from_space(space)), strict=True):
         assert tensor.shape == (3, *spec.shape)
         assert tensor.dtype == spec.dtype
-    for back, sample in zip(actions.each(actions.stored(tensors)), samples, strict=True):
+    stored = observations.arrays()
+    actions.store(tensors, stored)
+    for back, sample in zip(actions.each(stored), samples, strict=True):
         assert space.contains(back)
         for one, other in zip(leaf_values(actions.spec, back), leaf_values(actions.spec, sample), strict=True):
             assert np.asarray(one).dtype == np.asarray(other).dtype
@@ -59,22 +61,29 @@ def test_a_batch_equals_its_rows(space: gym.Space[Any]) -> None:
     arrays = observations.arrays()
     for index, row in enumerate(gym.vector.utils.iterate(batched, sample)):
         observations.write(arrays, index, row)
-    tensors = observations.tensors(observations.from_batch(sample))
+    batch = observations.arrays()
+    observations.write_batch(batch, sample)
+    tensors = observations.tensors(batch)
     expected = nest.leaves(observations.tensors(arrays))
     assert all(torch.equal(a, b) for a, b in zip(nest.leaves(tensors), expected, strict=True))
-    assert batched.contains(actions.batch(actions.stored(tensors)))
+    stored = observations.arrays()
+    actions.store(tensors, stored)
+    assert batched.contains(actions.batch(stored))
 
 
 def test_dicts_are_read_by_key() -> None:
     space = gym.spaces.Dict({"a": Discrete(9), "b": Discrete(9)})
     observations = Observations(space, 1)
-    arrays = observations.from_batch({"b": np.array([2]), "a": np.array([1])})
+    arrays = observations.arrays()
+    observations.write_batch(arrays, {"b": np.array([2]), "a": np.array([1])})
     assert nest.map(int, observations.tensors(arrays)) == {"a": 1, "b": 2}
 
 
 def test_env_info_of_a_batch_is_nan_where_the_mask_says_so() -> None:
     info = EnvInfo(("score", "absent"), 3)
-    arrays = info.from_batch({"score": np.array([1, 2, 3]), "_score": np.array([True, False, True])})
+    arrays = info.empty()
+    info.write_batch(arrays, {"score": np.array([1, 2, 3]), "_score": np.array([True, False, True])})
     np.testing.assert_array_equal(arrays["score"], np.array([1, np.nan, 3], np.float32))
     assert np.isnan(arrays["absent"]).all()
-    np.testing.assert_array_equal(info.from_batch({"score": np.arange(3)})["score"], np.arange(3, dtype=np.float32))
+    info.write_batch(arrays, {"score": np.arange(3)})
+    np.testing.assert_array_equal(arrays["score"], np.arange(3, dtype=np.float32))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,12 @@ from gin.config import config_scope
 from alfish import config
 from alfish.config import carry
 from alfish.environments.create import create_environment
+from alfish.environments.loading import load_gymnasium
+from alfish.environments.process import ProcessEnvironment
 from alfish.environments.sync import SyncEnvironment
 from alfish.environments.vector import VectorEnvironment
 from alfish.environments.wrappers import MaskVelocity
-from alfish.errors import ConfigError
+from alfish.errors import ConfigError, EnvironmentFault
 from tests.environments.scripted import ScriptedEnv, load_scripted
 
 
@@ -39,11 +43,73 @@ def test_other_numbers_are_refused(number: int) -> None:
         create_environment(num_parallel_environments=number)
 
 
-def test_fastest_prefers_the_native_form() -> None:
-    assert isinstance(create_environment("CartPole-v1", backend="fastest"), VectorEnvironment)
-    # A wrapper needs single environments.
-    assert isinstance(create_environment("CartPole-v1", backend="fastest", wrappers=[MaskVelocity]), SyncEnvironment)
+def test_fastest_prefers_the_native_form_where_it_pays() -> None:
+    many = create_environment("CartPole-v1", num_parallel_environments=64, backend="fastest")
+    assert isinstance(many, VectorEnvironment)
+    assert re.fullmatch(r"vector \(a step of 64 x CartPole-v1: vector [\d,]+ us, sync [\d,]+ us.*\)", many.remark)
+    # A wrapper needs single environments, and so does a restart; one environment is nothing to be batched.
+    for options in ({"wrappers": [MaskVelocity]}, {"on_env_error": "restart"}, {"num_parallel_environments": 1}):
+        env = create_environment("CartPole-v1", **{"num_parallel_environments": 64, "backend": "fastest", **options})
+        assert isinstance(env, SyncEnvironment)
     assert isinstance(create_environment("alfish/ValueUnittest-v0", backend="fastest"), SyncEnvironment)
+
+
+def test_auto_is_sync_for_cheap_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alfish.environments.create.usable_cores", lambda: 2)
+    env = create_environment("CartPole-v1", num_parallel_environments=8)
+    assert isinstance(env, SyncEnvironment)
+    assert re.fullmatch(r"sync \(CartPole-v1: \d+ us per step; processes would pay from about 500 us\)", env.remark)
+    assert create_environment("CartPole-v1").remark == ""
+    assert create_environment("CartPole-v1", num_parallel_environments=8, backend="sync").remark == ""
+
+
+def load_slow(env_name: str) -> gym.Env[Any, Any]:
+    class Slow(gym.Wrapper[Any, Any, Any, Any]):
+        def step(self, action: Any) -> Any:
+            time.sleep(0.003)
+            return super().step(action)
+
+    return Slow(load_gymnasium("CartPole-v1"))
+
+
+def test_auto_is_process_for_slow_environments_with_the_same_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alfish.environments.create.usable_cores", lambda: 2)
+    with (
+        create_environment("slow", load_slow, 2) as env,
+        create_environment("CartPole-v1", num_parallel_environments=2, backend="sync") as same,
+    ):
+        assert isinstance(env, ProcessEnvironment)
+        assert env.remark.startswith("process (slow: ")
+        assert torch.equal(env.reset(seed=7).observation, same.reset(seed=7).observation)
+        for _ in range(30):
+            action = torch.tensor([1, 0])
+            here, there = env.step(action), same.step(action)
+            assert torch.equal(here.observation, there.observation)
+            assert torch.equal(here.step_type, there.step_type)
+
+
+def test_auto_does_without_processes_that_do_not_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("alfish.environments.create.usable_cores", lambda: 2)
+    monkeypatch.setattr("alfish.environments.create.ProcessEnvironment", no_processes)
+    assert isinstance(create_environment("slow", load_slow, 2), SyncEnvironment)
+    assert caplog.messages == ["no\n  Environments run in this process instead, one after the other: backend 'sync'"]
+    with pytest.raises(EnvironmentFault, match="no"):
+        create_environment("slow", load_slow, 2, "process")
+
+
+def no_processes(*_: Any) -> Any:
+    raise EnvironmentFault("no")
+
+
+def test_what_must_not_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alfish.environments.create.choose", lambda *_: pytest.fail("measured"))
+    # It would open a window.
+    create_environment("CartPole-v1", num_parallel_environments=2, render_mode="human").close()
+    # Whether it is refused shall not depend on the speed.
+    with pytest.raises(ConfigError, match=r"spare_environments=1 needs backend 'process', not 'sync'"):
+        create_environment("CartPole-v1", num_parallel_environments=2, spare_environments=1)
 
 
 def test_a_backend_that_does_not_exist_for_an_environment() -> None:

@@ -52,6 +52,25 @@ def test_the_stream_goes_on_as_if_nothing_had_happened(name: str, backend: str, 
                 assert_equal(one, two)
 
 
+@pytest.mark.parametrize(("before", "after"), [("sync", "process"), ("process", "sync")])
+def test_either_backend_goes_on_with_the_episodes_of_the_other(before: str, after: str) -> None:
+    """So 'auto' may choose anew whenever a run goes on."""
+    generator = torch.Generator().manual_seed(3)
+    env, other = (
+        create_environment("CartPole-v1", num_parallel_environments=3, backend=backend)  # type: ignore[arg-type]
+        for backend in (before, after)
+    )
+    with env, other:
+        env.reset(seed=5)
+        last = advance(env, 33, generator)[-1]
+        drawn = generator.get_state()
+        assert other.restore(env.state_dict(), last) == []
+        expected = advance(env, 60, generator)
+        generator.set_state(drawn)
+        for one, two in zip(expected, advance(other, 60, generator), strict=True):
+            assert_equal(one, two)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_episodes_that_come_out_otherwise_are_cut_off(backend: str) -> None:
     make = partial(

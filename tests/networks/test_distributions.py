@@ -45,6 +45,23 @@ def test_categorical_agrees_with_torch(leading: tuple[int, ...]) -> None:
     assert torch.equal(ours.mode(), logits.argmax(-1))
 
 
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        Categorical(torch.randn(3, 5, 4, generator=generator())),
+        Categorical.for_spec(discrete([2, 2], [4, 4], (2,)))(torch.randn(5, 2, 3, generator=generator())),
+        normal(DiagonalNormal, 3, 5, 2),
+        normal(SquashedNormal, 5, 2),
+        Joint({"a": normal(DiagonalNormal, 5, 2), "b": Categorical(torch.randn(5, 4, generator=generator()))}),
+    ],
+)
+def test_log_prob_and_entropy_are_the_two_to_the_bit(distribution: Distribution) -> None:
+    action = distribution.sample(generator(1))
+    log_prob, entropy = distribution.log_prob_and_entropy(action)
+    assert torch.equal(log_prob, distribution.log_prob(action))
+    assert torch.equal(entropy, distribution.entropy())
+
+
 def test_categorical_samples_follow_the_probabilities() -> None:
     probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])
     count = 100_000

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -53,9 +56,24 @@ def test_compile_resumes_to_the_bit(graphs: list[int]) -> None:
     assert torch.equal(resumed.weights, whole.weights)
 
 
-def test_compile_auto(graphs: list[int]) -> None:
-    train(PPO, root_dir="short", compile="auto")
+def recorded(root_dir: str) -> str:
+    """What `run.json` says came of the option."""
+    words: str = json.loads((Path(root_dir) / "run.json").read_text())["compile"]
+    return words
+
+
+@pytest.mark.usefixtures("_as_traced")
+def test_compile_auto(graphs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    run = train(PPO, root_dir="short", compile="auto")
+    updates = run.result.updates
     assert graphs == []
+    assert recorded("short") == f"off: about {updates} updates are expected, and compiling pays from 30,000 on"
+    monkeypatch.setattr(update_step, "WORTH_COMPILING", updates)
+    train(PPO, root_dir="long", compile="auto")
+    assert graphs == [1]
+    assert recorded("long") == f"on: about {updates} updates are expected, and compiling pays from {updates} on"
+    train(PPO, root_dir="plain")
+    assert recorded("plain") == "off"
 
 
 def test_compile_without_a_way(graphs: list[int]) -> None:
@@ -70,6 +88,7 @@ LinearScheduler.schedule = [(0, 0.1), (4, 0.0)]
     compiled = train(PPO, text, root_dir="compiled", compile="on")
     assert torch.equal(compiled.weights, plain.weights)
     assert compiled.console.count("TrainerConfig.compile: updates are not compiled, since its loss changes with") == 1
+    assert recorded("compiled") == "off: its loss changes with the progress of the run: it has a scheduler"
 
 
 def test_compile_beside_other_options() -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import alfish
+from alfish.environments.sync import SyncEnvironment
 from alfish.environments.vector import VectorEnvironment
 from alfish.errors import EnvironmentFault
 from tests.faults import fault_env
@@ -72,10 +73,14 @@ def test_num_parallel_environments_minus_one_is_the_number_of_cpus() -> None:
     assert "must be at least 1, or -1" in refusal(PPO, "", *bound(num_parallel_environments=0), root_dir="no")
 
 
-def test_backend_sync_and_auto_run_in_this_process() -> None:
-    train(PPO, DIARY, *bound(backend="auto"), num_iterations=1)
-    train(PPO, DIARY, *bound(backend="sync"), num_iterations=1, root_dir="sync")
+def test_backend_sync_and_auto_run_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("alfish.environments.create.usable_cores", lambda: 2)
+    auto = train(PPO, DIARY, *bound(backend="auto"), num_iterations=1)
+    sync = train(PPO, DIARY, *bound(backend="sync"), num_iterations=1, root_dir="sync")
     assert processes() == {os.getpid()}
+    assert "\nbackend: sync (tests/Diary-v0: " in auto.console
+    assert "processes would pay from about" in auto.console
+    assert "backend:" not in sync.console
 
 
 def test_backend_process_gives_each_environment_its_own() -> None:
@@ -84,9 +89,15 @@ def test_backend_process_gives_each_environment_its_own() -> None:
     assert os.getpid() not in processes()
 
 
-@pytest.mark.parametrize("backend", ["vector", "fastest"])
-def test_backend_vector_takes_the_native_form(backend: str) -> None:
-    load(PPO, CARTPOLE, *bound(backend=backend))
+def test_backend_fastest_is_measured() -> None:
+    load(PPO, CARTPOLE, *bound(backend="fastest", num_parallel_environments=64))
+    with alfish.create_environment() as many, alfish.create_environment(num_parallel_environments=1) as one:
+        assert isinstance(many, VectorEnvironment)
+        assert isinstance(one, SyncEnvironment)
+
+
+def test_backend_vector_takes_the_native_form() -> None:
+    load(PPO, CARTPOLE, *bound(backend="vector"))
     with alfish.create_environment() as env:
         assert isinstance(env, VectorEnvironment)
     assert "has no such form" in refusal(PPO, "", *bound(backend="vector"))

@@ -123,6 +123,7 @@ def test_the_earliest_frames_start_no_sequence(prioritized: bool) -> None:
 
 def test_clear_keeps_only_the_newest_time_step() -> None:
     buffer = filled(10, [4])
+    assert buffer.has_sequences(2)
     buffer.clear()
     assert buffer.num_transitions == 0
     assert not buffer.has_sequences(2)

@@ -61,3 +61,13 @@ def test_positions_of_different_environments_are_uncorrelated() -> None:
 def test_strata_lie_in_their_parts() -> None:
     fractions = strata(1000, torch.Generator().manual_seed(0))
     assert (np.floor(fractions * 1000) == np.arange(1000)).all()
+
+
+@pytest.mark.parametrize("with_replacement", [False, True])
+def test_of_a_single_environment_all_starts_are_drawn_and_no_others(with_replacement: bool) -> None:
+    sampler = UniformSampler(torch.Generator().manual_seed(0), with_replacement)
+    env_ids, positions = sampler.draw(np.array([5]), np.array([9]), 400)
+    assert set(env_ids.tolist()) == {0}
+    assert set(positions.tolist()) == {5, 6, 7, 8}
+    if not with_replacement:
+        assert np.bincount(positions)[5:].tolist() == [100] * 4, "one from each of 400 equal parts"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,6 +71,31 @@ def test_one_time_step_at_a_time_is_the_same():
     for t in range(len(TYPES)):
         stepwise.observe(nest.index(whole, t))
     assert stepwise.state_dict() == block.state_dict()
+
+
+def test_rows_that_were_taken_in_before_are_left_out():
+    whole, overlapping = EpisodeMetrics(2), EpisodeMetrics(2)
+    whole.observe(steps(TYPES, REWARDS, distance=REWARDS))
+    overlapping.observe(steps(TYPES[:1], REWARDS[:1], distance=REWARDS[:1]))
+    for t in range(len(TYPES) - 1):
+        pair = slice(t, t + 2)
+        overlapping.observe(steps(TYPES[pair], REWARDS[pair], distance=REWARDS[pair]), start=1)
+    assert overlapping.state_dict() == whole.state_dict()
+
+
+def test_long_returns_keep_their_digits_in_steps_as_in_blocks():
+    number = 3000
+    types, rewards = [[F], *[[M]] * number, [L]], [[0.1]] * (number + 2)
+    whole = steps(types, rewards)
+    block, stepwise = EpisodeMetrics(1), EpisodeMetrics(1)
+    block.observe(whole)
+    for t in range(len(types)):
+        stepwise.observe(nest.index(whole, t))
+    exact = (number + 1) * float(torch.tensor(0.1))
+    assert stepwise.average_return == pytest.approx(exact, rel=1e-12)
+    assert block.average_return == pytest.approx(exact, rel=1e-12)
+    assert stepwise.latest("AverageEpisodeLength") == block.latest("AverageEpisodeLength") == [number + 1]
+    assert stepwise.env_steps == block.env_steps == number + 1
 
 
 def test_vector_returns_one_by_one():

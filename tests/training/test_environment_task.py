@@ -24,13 +24,15 @@ def make(**options: Any) -> EnvironmentTask:
     return EnvironmentTask(TrainerConfig(**{**tiny.OPTIONS, **options}), Seeds(1), from_gin=False)
 
 
-def test_it_says_what_is_learned_in():
+def test_it_says_what_is_learned_in(monkeypatch):
+    monkeypatch.setattr("alfish.environments.create.usable_cores", lambda: 2)
     task = make()
     assert str(task) == "4 x alfish/PolicyUnittest-v0"
     assert task.identity() == {"environment": "alfish/PolicyUnittest-v0"}
     assert task.facts() == {"num_environments": 4, "num_ranks": 1}
     task.start(Progress(), Summary.disabled(), Timers())
-    assert task.words() == []
+    (words,) = task.words()
+    assert words.startswith("backend: sync (alfish/PolicyUnittest-v0: ")
     assert task.num_restarts == 0
     task.close()
 
@@ -75,7 +77,7 @@ def test_recorded_data_are_told_and_kept_in_mind(tmp_path):
     line = f"offline data: {source} (dataset), 20 steps of 4 episodes"
     progress = Progress()
     task.start(progress, Summary.disabled(), Timers())
-    assert task.words()[:2] == [line, "nobody acts before 3 updates are made"]
+    assert task.words()[1:3] == [line, "nobody acts before 3 updates are made"]
     assert task.facts() == {"num_environments": 4, "num_ranks": 1, "offline_data": [line]}
     assert task.counts == "env_steps"
     progress.updates = 3
@@ -83,6 +85,6 @@ def test_recorded_data_are_told_and_kept_in_mind(tmp_path):
     task.close()
     never = make(**{**options, "rl_train_after_update_steps": 4}, whole_replay_buffer_training=False)
     never.start(Progress(), Summary.disabled(), Timers())
-    assert never.words()[:2] == [line, "nobody acts in this run"]
+    assert never.words()[1:3] == [line, "nobody acts in this run"]
     assert (never.counts, never.budget.offline_updates) == ("updates", 1)
     never.close()

@@ -48,12 +48,17 @@ PPOAlgorithm.value_network_ctor = @ValueRnnNetwork
 ActorDistributionRnnNetwork.lstm_hidden_size = 4
 ValueRnnNetwork.lstm_hidden_size = 4
 """
+SHARED = """
+PPOAlgorithm.encoding_network_ctor = @GRUEncodingNetwork
+GRUEncodingNetwork.hidden_size = 4
+"""
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "ppo": (CARTPOLE, {"algorithm_ctor": PPOAlgorithm, "num_updates_per_train_iter": 2, "unroll_length": 7.5}),
     "a2c": (CARTPOLE, tiny.ALGORITHMS["a2c"]),
     "sac": (PENDULUM, {"algorithm_ctor": SacAlgorithm, "random_initial_collect": True, **REPLAYED}),
     "dqn": (DQN, {"algorithm_ctor": DqnAlgorithm, **REPLAYED}),
     "ppo_lstm": (CARTPOLE + LSTM, {"algorithm_ctor": PPOAlgorithm, "use_rollout_state": True}),
+    "ppo_shared": (CARTPOLE + SHARED, {"algorithm_ctor": PPOAlgorithm, "use_rollout_state": True}),
 }
 BACKENDS = ["sync", "process"]
 

@@ -99,8 +99,8 @@ WORKLOADS = (
             sb3(threads=LARGE),
             tianshou(threads=LARGE),
             cleanrl(PPO_STYLE, threads=LARGE),
-            *limit("limit_ppo", "sync", threads=LARGE),
-            *alfish("auto", "auto+compile", threads=LARGE),
+            *limit("limit_ppo", "sync", "vector", threads=LARGE),
+            *alfish("auto", "auto+compile", "fastest", threads=LARGE),
         ),
     ),
     Workload(

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from workloads import flat
-from workloads.atari import make_atari
+from workloads.atari import NATIVE_ATARI, make_atari, register_atari
 from workloads.measuring import Metrics, Request, timed_iterations
 from workloads.settings import (
     CLIP,
@@ -38,7 +38,10 @@ def make_vector(settings: PPO, backend: str) -> Any:
     """Environments that start the next episode in the step after an end."""
     number = settings.num_envs
     if backend == "vector":
-        return gym.make_vec(settings.env_name, num_envs=number, vectorization_mode="vector_entry_point")
+        options = NATIVE_ATARI if settings.is_image else {}
+        if settings.is_image:
+            register_atari()
+        return gym.make_vec(settings.env_name, num_envs=number, vectorization_mode="vector_entry_point", **options)
     if backend == "envpool":
         import envpool
 
@@ -86,7 +89,7 @@ class Cnn:
         return (logits.numpy() + noise).argmax(1)
 
     def forward(self, parts: list[Tensor], observation: Tensor) -> tuple[Tensor, Tensor]:
-        hidden = observation.float().mul_(1 / 255)
+        hidden = observation.to(torch.float32, memory_format=torch.channels_last).mul_(1 / 255)
         for index, stride in ((0, 4), (2, 2), (4, 1)):
             hidden = functional.conv2d(hidden, parts[index], parts[index + 1], stride).relu_()
         hidden = torch.addmm(parts[7], hidden.flatten(1), parts[6]).relu_()

@@ -12,6 +12,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.vec_env import VecFrameStack
 
+from workloads.atari import register_atari
 from workloads.measuring import Metrics, Request, timed
 from workloads.settings import (
     CLIP,
@@ -51,6 +52,7 @@ class Ticking(BaseCallback):
 
 def ppo(settings: PPO) -> Any:
     if settings.is_image:
+        register_atari()
         env: Any = VecFrameStack(make_atari_env(settings.env_name, settings.num_envs, seed=0), 4)
     else:
         env = make_vec_env(settings.env_name, settings.num_envs, seed=0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import median
 from time import perf_counter, process_time
+from typing import Any
 
 from workloads.alfish_runs import VARIANTS, bindings, measured
 from workloads.measuring import SPEED, Metrics, Request
@@ -12,7 +14,8 @@ ENVIRONMENTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 ROWS = (10_000, 100_000, 1_000_000)
 LENGTHS = (1, 4, 16, 64, 128)
 UNROLL = 1024  # rows per iteration, however many environments share them
-ITERATIONS = 50
+ITERATIONS = 10  # in one round
+ROUNDS = 9
 
 
 def environments(request: Request) -> Metrics:
@@ -30,7 +33,7 @@ def environments(request: Request) -> Metrics:
 
 
 def stored_rows() -> Metrics:
-    """Microseconds of an iteration of SAC: act, store, update."""
+    """Microseconds of an iteration of SAC: act, store, update. The sizes take turns; the median of the rounds."""
     from bench_step_time import started
 
     from alfish.config.loading import load
@@ -39,18 +42,21 @@ def stored_rows() -> Metrics:
     for prioritized in (False, True):
         load(["mujoco/sac_halfcheetah.gin"])
         kind = "prioritized" if prioritized else "uniform"
-        algorithms = {rows: started(rows, prioritized) for rows in ROWS}
-        for _ in range(20):
-            for algorithm in algorithms.values():
-                algorithm.train_iter()
-        for rows, algorithm in algorithms.items():
-            wall, processor = perf_counter(), process_time()
-            for _ in range(ITERATIONS):
-                algorithm.train_iter()
-            seconds = {"wall": perf_counter() - wall, "processor": process_time() - processor}
-            times = {clock: each / ITERATIONS * 1e6 for clock, each in seconds.items()}
-            metrics[f"{rows} rows, {kind}, us"] = times
+        algorithms = {f"{rows} rows, {kind}, us": started(rows, prioritized) for rows in ROWS}
+        rounds = [{name: _iteration(algorithm) for name, algorithm in algorithms.items()} for _ in range(1 + ROUNDS)]
+        for name in algorithms:
+            times = [each[name] for each in rounds[1:]]  # the first one warms up
+            metrics[name] = {clock: median(each[clock] for each in times) for clock in times[0]}
     return metrics
+
+
+def _iteration(algorithm: Any) -> dict[str, float]:
+    """Microseconds of one, by clock."""
+    wall, processor = perf_counter(), process_time()
+    for _ in range(ITERATIONS):
+        algorithm.train_iter()
+    seconds = {"wall": perf_counter() - wall, "processor": process_time() - processor}
+    return {clock: each / ITERATIONS * 1e6 for clock, each in seconds.items()}
 
 
 def recurrent_lengths(request: Request) -> Metrics:

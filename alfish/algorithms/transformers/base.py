@@ -81,7 +81,8 @@ class DataTransformer(nn.Module):
 
     def transform_experience(self, experience: Experience, replay: StoredExperience) -> Experience:
         """What the networks see of sequences drawn from replay, `[T + 1, B, ...]` time steps."""
-        return replace(experience, time_step=self.transform(experience.time_step))
+        time_step = self.transform(experience.time_step)
+        return experience if time_step is experience.time_step else replace(experience, time_step=time_step)
 
     def transform(self, time_step: TimeStep) -> TimeStep:
         """The change of time steps with any leading dimensions."""
