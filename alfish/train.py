@@ -41,8 +41,10 @@ def main(argv: Sequence[str]) -> int:
     if ranks.rank > 0:
         return _follow(ranks)
     trainer = Trainer(root_dir=command.root_dir, strict=command.strict, init_from=command.flags.init_from, ranks=ranks)
-    result = trainer.train()
-    ranks.leave()
+    try:
+        result = trainer.train()
+    finally:
+        ranks.leave()
     if trainer.config.verbose:
         print(closing_words(result, trainer.config))
     return 128 + Signals[result.stopped_by] if result.stopped_by in Signals.__members__ else 0
@@ -56,8 +58,10 @@ def _follow(ranks: Collective) -> int:
     log.setLevel(logging.ERROR)
     follower = Follower(ranks)
     log.setLevel(logging.WARNING)
-    received = follower.train()
-    ranks.leave()
+    try:
+        received = follower.train()
+    finally:
+        ranks.leave()
     return 0 if received is None else 128 + received
 
 
