@@ -3,7 +3,7 @@
     python tools/bench_checkpoint.py [--interval 30] [--rounds 3]
 
 PPO on CartPole-v1 with a model of 32 MB; Adam makes 96 MB of it. The two kinds take turns, so that other programs on
-the machine disturb both alike. Counted is the time from the end of the first iteration to the middle of the interval
+the machine disturb both alike. Counted is the time from the end of the first iteration to the end of the interval
 after the tenth checkpoint, which is whole by then; the run is told to end there. Wall time shows what a user sees, if
 there is a free core for the writer; time of the processor shows all that there is to do. Every number is the median of
 the rounds, a ratio that of the rounds' ratios. The longer the run, the less ten checkpoints matter.
@@ -64,7 +64,7 @@ class Clock:
 
 def seconds(num_checkpoints: int, interval: int, folder: Path) -> tuple[float, float]:
     """Of the wall clock, and of the processor."""
-    number = NUM_CHECKPOINTS * interval + interval // 2
+    number = (NUM_CHECKPOINTS + 1) * interval - 1
     overrides = {
         **SETTINGS,
         "TrainerConfig.num_iterations": (NUM_CHECKPOINTS + 1) * interval,
@@ -89,6 +89,7 @@ def main() -> None:
         for _ in range(arguments.rounds):
             for number, times in measured.items():
                 times.append(seconds(number, arguments.interval, Path(folder)))
+                print(f"{number} checkpoints: {times[-1][0]:.2f} s, {times[-1][1]:.2f} s of the processor", flush=True)
     print("\ncheckpoints   seconds   ratio to none   processor seconds   ratio")
     for number, times in measured.items():
         pairs = list(zip(times, measured[0], strict=True))

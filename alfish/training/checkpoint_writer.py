@@ -16,7 +16,7 @@ from alfish.replay.memory import available_memory
 from alfish.training.checkpoint import CheckpointFolder, num_bytes, refuse_unloadable
 
 _PATIENCE = 600.0  # seconds that a write may take
-_GIVING_WAY = 15  # how nice the writing thread is
+_GIVING_WAY = 15  # how much nicer the writing thread is than the others
 _USABLE = 0.5  # of the memory that is available, for the copy
 
 
@@ -101,7 +101,7 @@ def _give_way() -> None:
     """From now on this thread takes what the others leave of the processors; where threads have priorities."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, max(_GIVING_WAY, os.getpriority(os.PRIO_PROCESS, thread)))
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _GIVING_WAY)
 
 
 def copied(value: Any) -> Any:

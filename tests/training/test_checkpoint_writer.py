@@ -73,7 +73,7 @@ def test_writing_gives_way_to_training(folder, writer, monkeypatch):
     folder.go.set()
     writer.begin(1, parts(1.0), {})
     writer.wait()
-    assert niceness == [max(15, own)]
+    assert niceness == [min(own + 15, 19)]
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
 
 
