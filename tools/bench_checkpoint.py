@@ -1,19 +1,16 @@
-"""What checkpoints cost training: time for the same iterations with ten checkpoints, and with none.
+"""What checkpoints cost training: the iterations after each of ten checkpoints beside as many before it.
 
-    python tools/bench_checkpoint.py [--interval 30] [--rounds 3]
+    python tools/bench_checkpoint.py [--interval 30] [--rounds 1]
 
-PPO on CartPole-v1 with a model of 32 MB; Adam makes 96 MB of it. The two kinds take turns, so that other programs on
-the machine disturb both alike. Counted is the time from the end of the first iteration to the end of the interval
-after the tenth checkpoint, which is whole by then; the run is told to end there. Wall time shows what a user sees, if
-there is a free core for the writer; time of the processor shows all that there is to do. Every number is the median of
-the rounds, a ratio that of the rounds' ratios. The longer the run, the less ten checkpoints matter.
+PPO on CartPole-v1 with a model of 32 MB; Adam makes 96 MB of it. The ratio says how much longer a run with a checkpoint
+every `interval` iterations takes than one with none. Before and after are next to each other in one run, so that the
+changing speed of the machine disturbs both alike. Wall time shows what a user sees; time of the processor shows all
+that there is to do.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import signal
 import tempfile
 import time
 from pathlib import Path
@@ -43,62 +40,57 @@ SETTINGS = {
 
 
 class Clock:
-    """A hook that notes when iterations end, ends the run after `number`, and keeps the disk from filling up."""
+    """A hook that notes when iterations end, and keeps the disk from filling up."""
 
-    def __init__(self, number: int) -> None:
-        self.ends: list[tuple[float, float]] = []
+    def __init__(self) -> None:
+        self.ends: list[tuple[float, float]] = []  # by the wall clock and by the processor's
         self.sizes: list[int] = []  # of the models in the checkpoints
-        self._number = number
 
     def on_iteration_end(self, context: Context) -> None:
         self.ends.append((time.perf_counter(), time.process_time()))
-        if len(self.ends) == self._number:
-            os.kill(os.getpid(), signal.SIGTERM)
 
     def on_checkpoint(self, context: CheckpointContext) -> None:
-        if len(self.ends) < self._number:
-            self.sizes.append((context.path / "model.pt").stat().st_size)
+        self.sizes.append((context.path / "model.pt").stat().st_size)
         for file in context.path.glob("*.pt"):
             file.unlink()
 
 
-def seconds(num_checkpoints: int, interval: int, folder: Path) -> tuple[float, float]:
-    """Of the wall clock, and of the processor."""
-    number = (NUM_CHECKPOINTS + 1) * interval - 1
+def spans(interval: int, folder: Path) -> list[tuple[tuple[float, float], tuple[float, float]]]:
+    """Seconds before and after each checkpoint, each by both clocks."""
+    between = 2 * interval
     overrides = {
         **SETTINGS,
-        "TrainerConfig.num_iterations": (NUM_CHECKPOINTS + 1) * interval,
-        "TrainerConfig.num_checkpoints": num_checkpoints and num_checkpoints + 1,
+        "TrainerConfig.num_iterations": (NUM_CHECKPOINTS + 1) * between,
+        "TrainerConfig.num_checkpoints": NUM_CHECKPOINTS + 1,
     }
     alfish.load_config(["ppo.gin"], overrides=overrides)
-    clock = Clock(number)
+    clock = Clock()
     Trainer(TrainerConfig(hooks=[clock]), str(folder / str(time.time_ns()))).train()
-    assert len(clock.sizes) == num_checkpoints, f"{len(clock.sizes)} checkpoints: --interval is too short for the disk"
+    assert len(clock.sizes) == NUM_CHECKPOINTS + 1  # one at the end, which is not counted
     assert all(31e6 < size < 33e6 for size in clock.sizes)
-    wall, processor = (end - begin for begin, end in zip(clock.ends[0], clock.ends[number - 1], strict=True))
-    return wall, processor
+    pairs = []
+    for number in range(1, NUM_CHECKPOINTS + 1):
+        saved = number * between - 1
+        begin, middle, end = (clock.ends[saved + offset] for offset in (-interval, 0, interval))
+        pairs.append(((middle[0] - begin[0], middle[1] - begin[1]), (end[0] - middle[0], end[1] - middle[1])))
+    return pairs
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--interval", type=int, default=30, help="iterations between checkpoints")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--interval", type=int, default=30, help="iterations that a checkpoint is charged to")
+    parser.add_argument("--rounds", type=int, default=1)
     arguments = parser.parse_args()
-    measured: dict[int, list[tuple[float, float]]] = {0: [], NUM_CHECKPOINTS: []}
+    pairs = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(arguments.rounds):
-            for number, times in measured.items():
-                times.append(seconds(number, arguments.interval, Path(folder)))
-                print(f"{number} checkpoints: {times[-1][0]:.2f} s, {times[-1][1]:.2f} s of the processor", flush=True)
-    print("\ncheckpoints   seconds   ratio to none   processor seconds   ratio")
-    for number, times in measured.items():
-        pairs = list(zip(times, measured[0], strict=True))
-        wall, processor = (median(each[which] for each in times) for which in (0, 1))
-        ratios = [median(one[which] / none[which] for one, none in pairs) for which in (0, 1)]
-        print(f"{number:11} {wall:9.2f} {ratios[0]:15.3f} {processor:19.2f} {ratios[1]:7.3f}")
-    pairs = list(zip(measured[0], measured[NUM_CHECKPOINTS], strict=True))
-    wall, processor = (median((ten[which] - none[which]) / NUM_CHECKPOINTS for none, ten in pairs) for which in (0, 1))
-    print(f"a checkpoint costs {wall:.2f} s, {processor:.2f} s of the processor")
+            pairs += spans(arguments.interval, Path(folder))
+    print(f"\n{len(pairs)} checkpoints, {arguments.interval} iterations before and after each")
+    print("clock        before s   after s   ratio of sums   median ratio")
+    for which, name in enumerate(("wall", "processor")):
+        before, after = (sum(pair[side][which] for pair in pairs) for side in (0, 1))
+        middle = median(pair[1][which] / pair[0][which] for pair in pairs)
+        print(f"{name:<12} {before:8.2f} {after:9.2f} {after / before:15.3f} {middle:14.3f}")
 
 
 if __name__ == "__main__":
