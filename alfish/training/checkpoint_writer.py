@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from copy import copy
 from typing import Any
 
@@ -101,7 +102,8 @@ def _give_way() -> None:
     """From now on this thread takes what the others leave of the processors; where threads have priorities."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _GIVING_WAY)
+        with suppress(OSError):  # a sandbox may forbid it
+            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _GIVING_WAY)
 
 
 def copied(value: Any) -> Any:

@@ -77,6 +77,17 @@ def test_writing_gives_way_to_training(folder, writer, monkeypatch):
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == own
 
 
+def test_it_writes_where_priorities_are_forbidden(folder, writer, monkeypatch):
+    def forbidden(*_: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "setpriority", forbidden)
+    folder.go.set()
+    writer.begin(1, parts(1.0), {})
+    writer.wait()
+    assert folder.newest().iteration == 1
+
+
 def test_what_is_being_written_is_never_the_newest(folder, writer, monkeypatch):
     folder.go.set()
     writer.begin(1, parts(1.0), {})
