@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from alfish import nest
 from alfish.errors import CheckpointMisfit, ConfigError
-from alfish.replay.extent import Integers
+from alfish.replay.extent import Bound, Integers
 from alfish.replay.memory import check_memory
 from alfish.replay.storage import RingStorage, row_layout
 from alfish.replay.structure import assembler, describe, rebuild
@@ -32,7 +31,7 @@ class ExperienceStorage:
         self._extra_nbytes = extra_nbytes
         self._ring: RingStorage | None = None
         self._columns: Nest = None  # (time step, (action, info, state)): which column each leaf is in
-        self._assemble: Callable[[Sequence[torch.Tensor]], Nest] = assembler(None)
+        self._assemble = assembler(None)
         self._num_time_step_columns = 0
         self._structure_is_final = False  # in a structure read from a file, records may have become dicts
 
@@ -54,7 +53,7 @@ class ExperienceStorage:
         self._ring = RingStorage(columns, self._num_environments, self._max_length)
         self._adopt(_parts(spec))
 
-    def write(self, experience: Experience, start: Integers, env_ids: Integers | None, aligned: bool) -> None:
+    def write(self, experience: Experience, start: Bound, env_ids: Integers | None = None) -> None:
         """`[T + 1, B]` time steps and `[T, B]` of the rest; see `RingStorage.write`."""
         time_steps, completed = parts = _parts(experience)
         if self._ring is None:
@@ -62,8 +61,8 @@ class ExperienceStorage:
         elif not self._structure_is_final:
             self._adopt(parts)
         ring, count = self._filled(), self._num_time_step_columns
-        ring.write(slice(0, count), nest.leaves(time_steps), start, env_ids, aligned)
-        ring.write(slice(count, None), nest.leaves(completed), start, env_ids, aligned)
+        ring.write(slice(0, count), nest.leaves(time_steps), start, env_ids)
+        ring.write(slice(count, None), nest.leaves(completed), start, env_ids)
 
     def gather(self, rows: Integers, device: torch.device, info: BatchInfo = BatchInfo()) -> Experience:
         """Sequences `[T + 1, B]` of flat rows; the last row only gives its time step."""

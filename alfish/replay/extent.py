@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+Bound = Integers | int  # a position of every environment, `[env]`, or one that is that of all
 
 
 class Extent:
@@ -25,26 +26,36 @@ class Extent:
         self.num_ignored = num_ignored
         self.oldest = np.zeros(num_environments, np.int64)
         self.newest = np.full(num_environments, -1, np.int64)
-        self.aligned = True  # all environments are at the same position
+        self.aligned = True  # all environments hold the same positions
 
-    def newest_of(self, env_ids: Integers | None) -> Integers:
+    def newest_of(self, env_ids: Integers | None) -> Bound:
         """Where the next data of these environments go `[B]`: their first time step is the newest one again."""
+        if env_ids is None and self.aligned:
+            return max(self.newest.item(0), 0)
         return np.maximum(self.newest if env_ids is None else self.newest[env_ids], 0)
 
     def advance(self, num_steps: int, env_ids: Integers | None) -> None:
         """`num_steps` more were stored for these environments; None: for all."""
-        if env_ids is None:
-            self.newest = self.newest_of(None)
-            self.newest += num_steps
-        else:
-            self.newest[env_ids] = self.newest_of(env_ids) + num_steps
-            self.aligned = bool((self.newest == self.newest[0]).all())
+        newest = self.newest_of(env_ids) + num_steps
+        if isinstance(newest, int):  # as after every step: filling is cheaper than computing
+            self.newest.fill(newest)
+            self.oldest.fill(max(self.oldest.item(0), newest - (self.max_length - 1)))
+            return
+        self.newest[slice(None) if env_ids is None else env_ids] = newest
         np.maximum(self.oldest, self.newest - (self.max_length - 1), out=self.oldest)
+        self.aligned = self._are_alike()
 
     def starts(self, length: int) -> tuple[Integers, Integers]:
         """First and end (exclusive) of the positions where a sequence of `length` time steps can start, `[env]`."""
         first = self.oldest + self.num_ignored
         return first, np.maximum(self.newest + (2 - length), first)
+
+    def common_starts(self, length: int) -> tuple[int, int] | None:
+        """The same as two numbers, where they are those of every environment; else None."""
+        if not self.aligned:
+            return None
+        first = self.oldest.item(0) + self.num_ignored
+        return first, max(self.newest.item(0) + 2 - length, first)
 
     def clear(self) -> None:
         """Forgets all but the newest time step and the ignored ones before it."""
@@ -55,7 +66,10 @@ class Extent:
         self.newest[:] = newest
         np.maximum(oldest, newest - (self.max_length - 1), out=self.oldest)
         np.maximum(self.oldest, 0, out=self.oldest)
-        self.aligned = bool((self.newest == self.newest[0]).all())
+        self.aligned = self._are_alike()
+
+    def _are_alike(self) -> bool:
+        return bool((self.newest == self.newest[0]).all() and (self.oldest == self.oldest[0]).all())
 
 
 def spans(first: Integers, end: Integers) -> tuple[Integers, Integers]:

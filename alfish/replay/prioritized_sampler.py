@@ -9,12 +9,14 @@ import numpy as np
 import torch
 
 from alfish.errors import NumericFault
-from alfish.replay.extent import Integers, spans
+from alfish.replay.extent import Bound, Integers, spans
 from alfish.replay.storage import flat_rows
 from alfish.replay.sum_tree import Floats, SumTree
-from alfish.replay.uniform_sampler import strata
+from alfish.replay.uniform_sampler import Strata
 
 PRIORITY_NBYTES = 9  # a float64 and its share of the sums above it
+
+_NONE = np.zeros(0, np.int64)
 
 
 class PrioritizedSampler:
@@ -35,74 +37,114 @@ class PrioritizedSampler:
         self, num_environments: int, max_length: int, generator: torch.Generator, initial_priority: float = 1.0
     ) -> None:
         self._max_length = max_length
-        self._generator = generator
-        self._size = num_environments * max_length
+        self._strata = Strata(generator)
+        self._rings = np.arange(num_environments)[:, None] * max_length  # where each begins among the flat rows
         self._largest = initial_priority
-        self._first = np.zeros(num_environments, np.int64)  # positions first..end - 1 have a priority
-        self._end = np.zeros(num_environments, np.int64)
+        self._first: Bound = 0  # positions first..end - 1 have a priority
+        self._end: Bound = 0
+        self._drawn = _NONE  # the flat rows of the newest draw
 
     @cached_property
     def _tree(self) -> SumTree:
         # Made at the first draw: by then the buffer has looked whether there is enough memory.
-        return SumTree(self._size)
+        return SumTree(len(self._rings) * self._max_length)
 
-    def draw(self, first: Integers, end: Integers, batch_size: int) -> tuple[Integers, Integers, Floats]:
-        """Environments, positions and relative priorities `[B]`, out of the positions `first..end - 1` `[env]`.
+    def draw(self, first: Bound, end: Bound, batch_size: int) -> tuple[Integers, Integers, Floats]:
+        """Environments, positions and relative priorities `[B]`, out of the positions `first..end - 1`.
 
         A relative priority is the priority divided by the mean over all positions that can be drawn.
         """
         self._mark(first, end)
-        leaves, priorities = self._tree.search(strata(batch_size, self._generator))
-        env_ids = leaves // self._max_length
-        firsts = first.take(env_ids)
-        leaves -= firsts
-        leaves %= self._max_length  # positions since the first; max_length times env_ids drops out
-        priorities *= int((end - first).sum()) / self._tree.total
-        return env_ids, firsts + leaves, priorities
+        self._drawn, priorities = self._tree.search(self._strata.draw(batch_size))
+        env_ids = self._drawn // self._max_length
+        firsts = _of(first, env_ids)
+        positions = self._drawn - firsts
+        positions %= self._max_length  # since the first; max_length times env_ids drops out
+        positions += firsts
+        span = end - first
+        number = len(self._rings) * span if isinstance(span, int) else int(span.sum())
+        priorities *= number / self._tree.total
+        return env_ids, positions, priorities
 
     def update(self, env_ids: Integers, positions: Integers, priorities: Floats) -> None:
         """New priorities `[B]`; those of positions that were overwritten meanwhile are dropped."""
+        self._check(priorities)
+        known = (positions >= _of(self._first, env_ids)) & (positions < _of(self._end, env_ids))
+        if not known.all():
+            env_ids, positions, priorities = env_ids[known], positions[known], priorities[known]
+        self._tree.set(flat_rows(env_ids, positions, self._max_length), priorities)
+
+    def update_newest(self, priorities: Floats) -> None:
+        """New priorities `[B]` of the newest draw: where these lie is known, and that they are still there."""
+        self._check(priorities)
+        self._tree.set(self._drawn, priorities)
+
+    def _check(self, priorities: Floats) -> None:
+        """Also notes the largest."""
         largest = priorities.max().item()
         if not (priorities.min() > 0 and largest < np.inf):
             raise NumericFault(
                 f"priorities must be positive and finite, these lie between {priorities.min()} and {largest}: "
                 "look at LossInfo.priority; TrainerConfig.priority_replay_eps above 0 allows priorities of 0"
             )
-        known = (positions >= self._first.take(env_ids)) & (positions < self._end.take(env_ids))
-        if not known.all():
-            env_ids, positions, priorities = env_ids[known], positions[known], priorities[known]
-        self._tree.set(flat_rows(env_ids, positions, self._max_length), priorities)
         self._largest = max(self._largest, largest)
 
     def state_dict(self) -> dict[str, Any]:
-        env_ids, positions = spans(self._first, self._end)
+        first, end = (np.broadcast_to(bound, len(self._rings)).astype(np.int64) for bound in (self._first, self._end))
+        env_ids, positions = spans(first, end)
         return {
             "largest": self._largest,
-            "first": torch.from_numpy(self._first.copy()),
-            "end": torch.from_numpy(self._end.copy()),
+            "first": torch.from_numpy(first),
+            "end": torch.from_numpy(end),
             "priorities": torch.from_numpy(self._tree.get(flat_rows(env_ids, positions, self._max_length))),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes the priorities of as many positions as the ring holds, the newest ones."""
-        self._mark(np.zeros_like(self._first), np.zeros_like(self._end))
-        saved_first, self._end = state["first"].numpy(), state["end"].numpy().copy()
-        env_ids, positions = spans(saved_first, self._end)
-        self._first = np.maximum(saved_first, self._end - self._max_length)
-        kept = positions >= self._first[env_ids]
+        self._mark(0, 0)
+        saved_first, end = state["first"].numpy(), state["end"].numpy().copy()
+        env_ids, positions = spans(saved_first, end)
+        first = np.maximum(saved_first, end - self._max_length)
+        kept = positions >= first[env_ids]
+        self._first, self._end = first, end
         rows = flat_rows(env_ids[kept], positions[kept], self._max_length)
         self._tree.set(rows, state["priorities"].numpy()[kept])
         self._largest = float(state["largest"])
 
-    def _mark(self, first: Integers, end: Integers) -> None:
+    def _mark(self, first: Bound, end: Bound) -> None:
         """Brings the positions that have a priority from those of the last draw to `first..end - 1`."""
-        if (first == self._first).all() and (end == self._end).all():
+        before, until = self._first, self._end
+        if _same(first, before) and _same(end, until):
             return
-        # What left before what came: a new position may take the place of an old one.
-        left = ((self._first, np.minimum(self._end, first)), (np.maximum(self._first, end), self._end))
-        came = ((first, np.minimum(end, self._first)), (np.maximum(first, self._end), end))
-        which, positions = spans(*map(np.concatenate, zip(*left, *came, strict=True)))
-        num_environments = len(first)
-        rows = flat_rows(which % num_environments, positions, self._max_length)
-        self._tree.set(rows, np.where(which < 2 * num_environments, 0.0, self._largest))
-        self._first, self._end = first.copy(), end.copy()
+        # Where all environments hold the same, a handful of numbers is all there is to compare.
+        alike = all(isinstance(bound, int) for bound in (before, until, first, end))
+        least, most = (min, max) if alike else (np.minimum, np.maximum)
+        for begin, stop, priority in (
+            # What left before what came: a new position may take the place of an old one.
+            (before, least(until, first), 0.0),
+            (most(before, end), until, 0.0),
+            (first, least(end, before), self._largest),
+            (most(first, until), end, self._largest),
+        ):
+            rows = self._rows(begin, stop)
+            if len(rows):
+                self._tree.set(rows, priority)
+        self._first, self._end = first, end
+
+    def _rows(self, first: Bound, end: Bound) -> Integers:
+        """The flat rows of the positions `first..end - 1`."""
+        if isinstance(first, int) and isinstance(end, int):
+            if first >= end:
+                return _NONE
+            return (self._rings + np.arange(first, end) % self._max_length).reshape(-1)
+        return flat_rows(*spans(*np.broadcast_arrays(first, end)), self._max_length)
+
+
+def _of(bound: Bound, env_ids: Integers) -> Bound:
+    return bound if isinstance(bound, int) else bound.take(env_ids)
+
+
+def _same(one: Bound, other: Bound) -> bool:
+    if isinstance(one, int) and isinstance(other, int):
+        return one == other
+    return np.array_equal(one, other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -80,6 +81,7 @@ class ReplayBuffer:
             self._prioritized = PrioritizedSampler(num_environments, max_length, generator, initial_priority)
         self._storage = ExperienceStorage(num_environments, max_length, PRIORITY_NBYTES if prioritized else 0)
         self._bounds: EpisodeBounds | None = None  # made when first asked for
+        self._newest_draw: BatchInfo | None = None  # by priority
         self._longest_known = 0  # so long sequences are there; only `clear` can take them away
 
     @property
@@ -141,8 +143,7 @@ class ReplayBuffer:
                 f"the time step after it: use {length + 1} or more"
             )
         envs = None if env_ids is None else _numbers(env_ids)
-        start = self._extent.newest_of(envs)
-        self._storage.write(experience, start, envs, self._extent.aligned)
+        self._storage.write(experience, self._extent.newest_of(envs), envs)
         self._extent.advance(length, envs)
 
     def has_sequences(self, length: int) -> bool:
@@ -171,9 +172,9 @@ class ReplayBuffer:
                 f"{int((self._extent.newest - self._extent.oldest).max()) + 1}, of which the oldest "
                 f"{self._extent.num_ignored} start none. Collect more first (TrainerConfig.initial_collect_steps)."
             )
-        first, end = self._extent.starts(length)
         weights: torch.Tensor | tuple[()] = ()
         if self._prioritized is not None:
+            first, end = self._extent.common_starts(length) or self._extent.starts(length)
             env_ids, positions, relative = self._prioritized.draw(first, end, batch_size)
             if beta is not None:
                 powers = relative**-beta
@@ -181,8 +182,8 @@ class ReplayBuffer:
                     powers /= powers.max()
                 weights = torch.from_numpy(powers.astype(np.float32)).to(self._device)
         else:
-            env_ids, positions = self._draw_uniformly(first, end, batch_size)
-        info = BatchInfo(torch.from_numpy(env_ids), torch.from_numpy(positions), weights)
+            env_ids, positions = self._draw_uniformly(length, batch_size)
+        info = self._newest_draw = BatchInfo(torch.from_numpy(env_ids), torch.from_numpy(positions), weights)
         return self._gather(env_ids, positions, length, info)
 
     def update_priorities(self, batch_info: BatchInfo, priority: torch.Tensor, alpha: float, eps: float) -> None:
@@ -196,9 +197,13 @@ class ReplayBuffer:
         """
         if self._prioritized is None:
             raise ConfigError("this replay has no priorities: build it with ReplayBuffer.prioritized = True")
-        env_ids, positions = _numbers(batch_info.env_ids), _numbers(batch_info.positions)
-        stored = (priority.numpy(force=True).astype(np.float64) + eps) ** alpha
-        self._prioritized.update(env_ids, positions, stored)
+        stored = priority.numpy(force=True).astype(np.float64)
+        stored += eps
+        stored **= alpha
+        if batch_info is self._newest_draw:
+            self._prioritized.update_newest(stored)
+        else:
+            self._prioritized.update(_numbers(batch_info.env_ids), _numbers(batch_info.positions), stored)
 
     def all_sequences(self, length: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Environments and positions of sequences of `length` time steps that hold every action once.
@@ -274,13 +279,17 @@ class ReplayBuffer:
         kept = positions >= self._extent.oldest[env_ids]
         rows = flat_rows(env_ids[kept], positions[kept], self.max_length)
         self._storage.load_state_dict(state["rows"], torch.from_numpy(kept), rows)
-        self._bounds = None
+        self._bounds = self._newest_draw = None
         self._generator.set_state(state["generator"])
         if self._prioritized and state["priorities"]:
             self._prioritized.load_state_dict(state["priorities"])
 
-    def _draw_uniformly(self, first: Integers, end: Integers, batch_size: int) -> tuple[Integers, Integers]:
+    def _draw_uniformly(self, length: int, batch_size: int) -> tuple[Integers, Integers]:
         num_recent = round(self._recent_ratio * batch_size)
+        common = self._extent.common_starts(length)
+        if common and not num_recent:
+            return self._uniform.draw_alike(*common, self.num_environments, batch_size)
+        first, end = self._extent.starts(length)
         if not num_recent:
             return self._uniform.draw(first, end, batch_size)
         recent = self._uniform.draw(np.maximum(first, end - self._recent_steps), end, num_recent)
@@ -288,13 +297,21 @@ class ReplayBuffer:
         return np.concatenate((recent[0], others[0])), np.concatenate((recent[1], others[1]))
 
     def _gather(self, env_ids: Integers, positions: Integers, length: int, info: BatchInfo) -> Experience:
-        rows = flat_rows(env_ids, positions + np.arange(length)[:, None], self.max_length)  # [length, B]
+        rows = positions + _steps(length)  # [length, B]
+        rows %= self.max_length
+        if self.num_environments > 1:
+            rows += env_ids * self.max_length
         return self._storage.gather(rows, self._device, info)
 
     def _episodes(self) -> EpisodeBounds:
         if self._bounds is None:
             self._bounds = EpisodeBounds(self._extent, lambda rows: _numbers(self._storage.read("step_type", rows)))
         return self._bounds
+
+
+@lru_cache(maxsize=16)
+def _steps(length: int) -> Integers:
+    return np.arange(length)[:, None]
 
 
 def _numbers(values: Any) -> Integers:

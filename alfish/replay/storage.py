@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from alfish.errors import ConfigError
-from alfish.replay.extent import Integers
+from alfish.replay.extent import Bound, Integers
 from alfish.specs import TensorSpec
 
 _NUMPY_DTYPE = {
@@ -50,25 +50,28 @@ class RingStorage:
         return self._rows.nbytes
 
     def write(
-        self, columns: slice, values: Sequence[torch.Tensor], start: Integers, env_ids: Integers | None, aligned: bool
+        self, columns: slice, values: Sequence[torch.Tensor], start: Bound, env_ids: Integers | None = None
     ) -> None:
-        """Writes `[T, B, ...]` values to `columns`, from the positions `start` `[B]` on.
+        """Writes `[T, B, ...]` values to `columns`, from the positions `start` on.
 
         Args:
             columns: which ones; `values` has one tensor for each.
             values: the block.
-            start: where it begins in each environment.
+            start: where it begins in each environment, `[B]`, or in all of them.
             env_ids: the environments of the block, `[B]`; None: all, in order.
-            aligned: all environments are at the same position.
         """
         if not values:
             return
-        length, first = values[0].size(0), int(start[0]) % self.max_length
+        length = values[0].size(0)
         places: slice | tuple[Integers, Integers]
-        if env_ids is None and aligned and first + length <= self.max_length:
+        if (
+            isinstance(start, int)
+            and env_ids is None
+            and (first := start % self.max_length) + length <= self.max_length
+        ):
             places = slice(first, first + length)
         else:
-            envs = np.arange(len(start)) if env_ids is None else env_ids
+            envs = np.arange(values[0].size(1)) if env_ids is None else env_ids
             places = ((start + np.arange(length)[:, None]) % self.max_length, envs)
         for target, value in zip(self._by_time[columns], values, strict=True):
             # Asked for by name, since `force` takes longer than the copy of a small leaf.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from operator import itemgetter
 from typing import Any
@@ -13,6 +14,8 @@ from alfish.nest import Nest
 
 # A leaf is None; a container is [kind, children], a record ["module:Class", children].
 Plain = Any
+
+Assembler = Callable[[Sequence[Any]], Nest]
 
 
 def describe(value: Nest) -> Plain:
@@ -31,7 +34,7 @@ def describe(value: Nest) -> Plain:
     return [f"{cls.__module__}:{cls.__qualname__}", {key: describe(child) for key, child in vars(value).items()}]
 
 
-def assembler(structure: Nest) -> Callable[[Sequence[Any]], Nest]:
+def assembler(structure: Nest) -> Assembler:
     """`nest.unflatten` for a structure that stays: looked at once, then packed in a third of the time.
 
     >>> assembler({"a": None, "b": (None, ())})([1, 2])
@@ -40,7 +43,7 @@ def assembler(structure: Nest) -> Callable[[Sequence[Any]], Nest]:
     return _assembler(structure, count())
 
 
-def _assembler(structure: Nest, numbers: Iterator[int]) -> Callable[[Sequence[Any]], Nest]:
+def _assembler(structure: Nest, numbers: Iterator[int]) -> Assembler:
     if nest.is_leaf(structure):
         return itemgetter(next(numbers))
     if not nest.leaves(structure):
@@ -51,8 +54,16 @@ def _assembler(structure: Nest, numbers: Iterator[int]) -> Callable[[Sequence[An
     if isinstance(structure, (tuple, list)):
         children, kind = [_assembler(child, numbers) for child in structure], type(structure)
         return lambda leaves: kind([pack(leaves) for pack in children])
-    fields, record = [_assembler(child, numbers) for child in vars(structure).values()], type(structure)
-    return lambda leaves: record(*[pack(leaves) for pack in fields])
+    fields = [(name, _assembler(child, numbers)) for name, child in vars(structure).items()]
+    return partial(_packed_record, type(structure), fields)
+
+
+def _packed_record(cls: Any, fields: Sequence[tuple[str, Assembler]], leaves: Sequence[Any]) -> Nest:
+    record = cls.__new__(cls)
+    values = record.__dict__  # the constructor of a frozen dataclass takes three times as long
+    for name, pack in fields:
+        values[name] = pack(leaves)
+    return record
 
 
 def save_nest(value: Nest) -> dict[str, Any]:

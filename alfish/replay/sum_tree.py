@@ -11,7 +11,7 @@ from alfish.replay.extent import Integers
 Floats = NDArray[np.float64]
 
 _BRANCHES = 16  # children per node: a node is two cache lines, and a million leaves need two levels under the top
-_LARGEST_TOP = 4096  # up to so many nodes are searched at once
+_LARGEST_TOP = 16_384  # up to so many nodes are searched at once: to add them up takes less than one level more
 _BELOW_ONE = 1 - 2**-52
 
 
@@ -28,6 +28,7 @@ class SumTree:
             self._levels.append(_nodes(len(self._levels[-1])))
         self._top = np.zeros(len(self._levels[-1]))
         self._running = self._top.copy()  # sums of the top, up to and with each node
+        self._cumulated = torch.from_numpy(self._top), torch.from_numpy(self._running)  # the same memory
         self._leaves = self._levels[0].reshape(-1)
         self._parents = [*(level.reshape(-1) for level in self._levels[1:]), self._top]  # of every level
         self._stale: list[Integers] = []  # leaves that were set since the sums were computed
@@ -57,7 +58,7 @@ class SumTree:
         values = self._top.take(indices)
         targets -= sums.take(indices)
         rows = np.arange(0, len(fractions) * _BRANCHES, _BRANCHES)
-        for level in reversed(self._levels):
+        for height, level in reversed(list(enumerate(self._levels))):
             targets += values  # from here on since the beginning of the node
             children = level.take(indices, 0)
             sums = torch.from_numpy(children).cumsum(1).numpy()  # several times faster than numpy's
@@ -69,7 +70,8 @@ class SumTree:
             indices += child
             child += rows
             values = children.take(child)
-            targets -= sums.take(child)
+            if height:
+                targets -= sums.take(child)
         return indices, values
 
     def _refresh(self) -> None:
@@ -80,7 +82,8 @@ class SumTree:
         for level, parent in zip(self._levels, self._parents, strict=True):
             nodes = nodes // _BRANCHES
             parent[nodes] = torch.from_numpy(level.take(nodes, 0)).sum(1).numpy()
-        self._top.cumsum(out=self._running)
+        top, running = self._cumulated
+        torch.cumsum(top, 0, out=running)
 
 
 def _nodes(num_children: int) -> Floats:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from alfish.replay.extent import Integers
+
+Floats = NDArray[np.float64]
+
+_BELOW_ONE = 1 - 2**-52
 
 
 class UniformSampler:
@@ -22,32 +24,60 @@ class UniformSampler:
 
     def __init__(self, generator: torch.Generator, with_replacement: bool = False) -> None:
         self._generator = generator
+        self._strata = Strata(generator)
         self._with_replacement = with_replacement
 
     def draw(self, first: Integers, end: Integers, batch_size: int) -> tuple[Integers, Integers]:
         """Environments and positions `[B]`, out of the positions `first..end - 1` `[env]`."""
         ends = (end - first).cumsum()  # where each environment ends when all starts are put in one line
-        total = int(ends[-1])
+        drawn = self._draw(int(ends[-1]), batch_size)
+        env_ids = ends.searchsorted(drawn, "right")
+        return env_ids, drawn + (end - ends)[env_ids]
+
+    def draw_alike(self, first: int, end: int, num_environments: int, batch_size: int) -> tuple[Integers, Integers]:
+        """The same draws, with fewer operations, where every environment has the positions `first..end - 1`."""
+        drawn = self._draw(num_environments * (end - first), batch_size)
+        if num_environments == 1:
+            drawn += first
+            return np.zeros(batch_size, np.int64), drawn
+        env_ids, positions = np.divmod(drawn, end - first)
+        positions += first
+        return env_ids, positions
+
+    def _draw(self, total: int, batch_size: int) -> Integers:
+        """Numbers below `total`, `[B]`."""
         drawn: Integers
         if self._with_replacement:
             drawn = torch.randint(total, (batch_size,), generator=self._generator).numpy()
         else:
-            drawn = (strata(batch_size, self._generator) * total).astype(np.int64)
-        if len(ends) == 1:
-            return np.zeros(batch_size, np.int64), drawn + first
-        env_ids = ends.searchsorted(drawn, "right")
-        return env_ids, drawn + (end - ends)[env_ids]
+            spread = self._strata.draw(batch_size)
+            spread *= total
+            drawn = spread.astype(np.int64)
+        return drawn
 
 
-def strata(count: int, generator: torch.Generator) -> NDArray[np.float64]:
-    """One uniform number from each of `count` equal parts of [0, 1), in order."""
-    spread: NDArray[np.float64] = torch.rand(count, generator=generator, dtype=torch.float64).numpy()
-    spread += _numbers_below(count)
-    spread /= count
-    return np.minimum(spread, 1 - 2**-52, out=spread)
+class Strata:
+    """Draws one uniform number from each of equal parts of [0, 1).
 
+    Args:
+        generator: the stream of random numbers.
+    """
 
-@lru_cache(maxsize=16)
-def _numbers_below(count: int) -> NDArray[np.float64]:
-    # Kept as floats: adding integers to floats would convert them at every draw.
-    return np.arange(count, dtype=np.float64)
+    def __init__(self, generator: torch.Generator) -> None:
+        self._generator = generator
+        self._memory: dict[int, tuple[torch.Tensor, Floats, Floats]] = {}  # by count; see `draw`
+
+    def draw(self, count: int) -> Floats:
+        """Of `count` parts, in order."""
+        if count not in self._memory:
+            # Kept, since making a tensor takes longer than its random numbers. Floats: integers would be converted.
+            with torch.inference_mode(False):
+                kept = torch.empty(count, dtype=torch.float64)
+            self._memory[count] = kept, kept.numpy(), np.arange(count, dtype=np.float64)
+        tensor, numbers, parts = self._memory[count]
+        tensor.uniform_(generator=self._generator)
+        spread: Floats = numbers + parts
+        spread /= count
+        if count and spread[-1] > _BELOW_ONE:  # by rounding; no other part ends there
+            spread[-1] = _BELOW_ONE
+        return spread

@@ -20,7 +20,7 @@ ROWS = np.arange(4)[:, None] + 6 * np.arange(3)
 
 def stored(data: Experience) -> ExperienceStorage:
     storage = ExperienceStorage(3, 6)
-    storage.write(data, np.zeros(3, np.int64), None, aligned=True)
+    storage.write(data, 0)
     return storage
 
 
@@ -77,7 +77,7 @@ def test_a_loaded_storage_gives_plain_structures_until_the_first_write_tells_the
     loaded = ExperienceStorage(3, 6)
     loaded.load_state_dict(state, torch.ones(18, dtype=torch.bool), np.arange(18))
     assert torch.equal(loaded.gather(ROWS, CPU).rollout_info["mean"], data.rollout_info.mean)
-    loaded.write(data, np.zeros(3, np.int64), None, aligned=True)
+    loaded.write(data, 0)
     assert torch.equal(loaded.gather(ROWS, CPU).rollout_info.mean, data.rollout_info.mean)
 
 

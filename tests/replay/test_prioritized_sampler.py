@@ -77,6 +77,39 @@ def test_only_positions_that_can_start_a_sequence_are_drawn() -> None:
         assert (relative == 1).all()
 
 
+def test_one_number_for_all_environments_is_as_good_as_one_for_each() -> None:
+    by_number, by_array, mixed = sampler(3, 8), sampler(3, 8), sampler(3, 8)
+    generator = np.random.default_rng(0)
+    for step, (first, end) in enumerate([(0, 3), (0, 6), (2, 9), (2, 9), (2, 7), (6, 14), (3, 5), (90, 97)]):
+        arrays = np.full(3, first), np.full(3, end)
+        draws = [
+            by_number.draw(first, end, 12),
+            by_array.draw(*arrays, 12),
+            mixed.draw(*(arrays if step % 3 else (first, end)), 12),
+        ]
+        for draw in draws[1:]:
+            assert [part.tolist() for part in draw] == [part.tolist() for part in draws[0]]
+        priorities = generator.random(12) + 0.1
+        for chosen, (env_ids, positions, _) in zip((by_number, by_array, mixed), draws, strict=True):
+            chosen.update(env_ids, positions, priorities)
+    states = [chosen.state_dict() for chosen in (by_number, by_array, mixed)]
+    assert all(state["end"].tolist() == [97] * 3 for state in states)
+    assert all(torch.equal(state["priorities"], states[0]["priorities"]) for state in states)
+
+
+def test_the_newest_draw_takes_its_priorities_without_being_looked_for() -> None:
+    one, other = sampler(2, 8), sampler(2, 8)
+    for first, end in [(0, 3), (1, 8), (5, 13)]:
+        env_ids, positions, _ = one.draw(first, end, 10)
+        other.draw(first, end, 10)
+        priorities = np.linspace(0.5, 4.0, 10)  # of what was drawn twice, the last one counts
+        one.update_newest(priorities)
+        other.update(env_ids, positions, priorities)
+        assert torch.equal(one.state_dict()["priorities"], other.state_dict()["priorities"])
+    with pytest.raises(NumericFault, match="positive and finite"):
+        one.update_newest(np.zeros(10))
+
+
 def test_priorities_of_what_stays_are_kept_when_the_ring_moves_on_or_the_length_changes() -> None:
     chosen = sampler(max_length=4)
     drawn(chosen, 0, 4)

@@ -25,7 +25,7 @@ def block(length: int, envs: int, seed: int = 0) -> list[torch.Tensor]:
 @pytest.mark.parametrize("start", [0, 2, 4, 9])
 def test_a_block_comes_back_also_across_the_wrap(start: int) -> None:
     storage, values = RingStorage(COLUMNS, 2, 5), block(4, 2)
-    storage.write(slice(None), values, np.array([start, start]), None, aligned=True)
+    storage.write(slice(None), values, start)
     rows = flat_rows(np.arange(2), start + np.arange(4)[:, None], 5)
     for read, written in zip(storage.gather(rows), values, strict=True):
         assert torch.equal(read, written)
@@ -34,7 +34,7 @@ def test_a_block_comes_back_also_across_the_wrap(start: int) -> None:
 
 def test_some_environments_write_at_positions_of_their_own() -> None:
     storage, values = RingStorage(COLUMNS, 4, 5), block(3, 2)
-    storage.write(slice(None), values, np.array([4, 1]), np.array([3, 0]), aligned=False)
+    storage.write(slice(None), values, np.array([4, 1]), np.array([3, 0]))
     assert torch.equal(storage.read(1, flat_rows(np.array(3), np.arange(4, 7), 5)), values[1][:, 0])
     assert torch.equal(storage.read(1, flat_rows(np.array(0), np.arange(1, 4), 5)), values[1][:, 1])
     assert not storage.read(1, flat_rows(np.array([[1], [2]]), np.arange(5), 5)).any()
@@ -42,7 +42,7 @@ def test_some_environments_write_at_positions_of_their_own() -> None:
 
 def test_a_part_of_the_columns_can_be_written() -> None:
     storage, values = RingStorage(COLUMNS, 1, 5), block(2, 1)
-    storage.write(slice(1, None), values[1:], np.array([0]), None, aligned=True)
+    storage.write(slice(1, None), values[1:], 0)
     assert not storage.read(0, np.arange(2)).any()
     assert torch.equal(storage.read(2, np.arange(2)), values[2][:, 0])
 
@@ -50,7 +50,7 @@ def test_a_part_of_the_columns_can_be_written() -> None:
 def test_what_was_gathered_does_not_change_with_the_storage() -> None:
     storage = RingStorage(COLUMNS, 1, 2)
     read = storage.gather(np.arange(2))[1]
-    storage.write(slice(None), block(2, 1), np.array([0]), None, aligned=True)
+    storage.write(slice(None), block(2, 1), 0)
     assert not read.any()
 
 

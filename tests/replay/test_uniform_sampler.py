@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from alfish.replay.uniform_sampler import UniformSampler, strata
+from alfish.replay.uniform_sampler import Strata, UniformSampler
 
 FIRST, END = np.array([3, 0, 10]), np.array([5, 0, 17])  # nine starts; the second environment has none
 
@@ -59,8 +59,29 @@ def test_positions_of_different_environments_are_uncorrelated() -> None:
 
 
 def test_strata_lie_in_their_parts() -> None:
-    fractions = strata(1000, torch.Generator().manual_seed(0))
+    fractions = Strata(torch.Generator().manual_seed(0)).draw(1000)
     assert (np.floor(fractions * 1000) == np.arange(1000)).all()
+
+
+def test_strata_take_from_the_stream_what_torch_takes() -> None:
+    """The memory that they are drawn into is used again: neither the stream nor earlier draws may show it."""
+    strata, stream = Strata(torch.Generator().manual_seed(2)), torch.Generator().manual_seed(2)
+    draws = [(count, strata.draw(count)) for count in (5, 8, 5, 0, 5)]
+    for count, fractions in draws:
+        expected = (torch.rand(count, generator=stream, dtype=torch.float64) + torch.arange(count)) / count
+        assert fractions.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("with_replacement", [False, True])
+@pytest.mark.parametrize("num_environments", [1, 3])
+def test_environments_that_hold_the_same_are_drawn_from_as_any_others(
+    num_environments: int, with_replacement: bool
+) -> None:
+    one, other = sampler(4, with_replacement), sampler(4, with_replacement)
+    for first, end in [(0, 1), (3, 20), (7, 1000)]:
+        drawn = one.draw_alike(first, end, num_environments, 32)
+        expected = other.draw(np.full(num_environments, first), np.full(num_environments, end), 32)
+        assert [part.tolist() for part in drawn] == [part.tolist() for part in expected]
 
 
 @pytest.mark.parametrize("with_replacement", [False, True])
