@@ -54,7 +54,7 @@ def usable_cores() -> int:
 
 
 def choose(recipe: Recipe, batch_size: int, cores: int, forms: Mapping[Form, Callable[[], Environment]]) -> Choice:
-    """The first of `forms`, 'sync' and 'process', unless another one is clearly faster.
+    """'sync', which keeps exact resume, unless another one is clearly faster; then that, and so on.
 
     Nothing is measured where there is no choice. What an environment raises is left to the run, which says it with
     all that belongs to it.
@@ -94,7 +94,7 @@ def _choose_of_all(
     number = min(batch_size, _ENOUGH)
     with SyncEnvironment([recipe.build(index) for index in range(number)]) as single:
         sync = _batch_seconds(single) * batch_size / number
-    seconds: dict[Form, float] = {}
+    seconds: dict[Form, float] = {"sync": sync}
     remarks: list[str] = []
     for form, make in forms.items():
         try:
@@ -105,10 +105,9 @@ def _choose_of_all(
                     remarks.append(f"{form} has other observations, actions or rewards")
         except Exception as error:
             remarks.append(f"{form} fails: {error}")
-    seconds["sync"] = sync
     if _may_be_processes(batch_size, cores) and sync / batch_size > _least_for_processes(batch_size, cores):
         seconds["process"] = _in_processes(sync / batch_size, batch_size, cores) * batch_size
-    backend = next(iter(seconds))
+    backend: Form = "sync"
     for form in seconds:
         if seconds[form] < _CLEARLY * seconds[backend]:
             backend = form

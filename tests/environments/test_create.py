@@ -46,7 +46,7 @@ def test_other_numbers_are_refused(number: int) -> None:
 def test_fastest_prefers_the_native_form_where_it_pays() -> None:
     many = create_environment("CartPole-v1", num_parallel_environments=64, backend="fastest")
     assert isinstance(many, VectorEnvironment)
-    assert re.fullmatch(r"vector \(a step of 64 x CartPole-v1: vector [\d,]+ us, sync [\d,]+ us.*\)", many.remark)
+    assert re.fullmatch(r"vector \(a step of 64 x CartPole-v1: sync [\d,]+ us, vector [\d,]+ us.*\)", many.remark)
     # A wrapper needs single environments, and so does a restart; one environment is nothing to be batched.
     for options in ({"wrappers": [MaskVelocity]}, {"on_env_error": "restart"}, {"num_parallel_environments": 1}):
         env = create_environment("CartPole-v1", **{"num_parallel_environments": 64, "backend": "fastest", **options})
