@@ -96,7 +96,7 @@ class Experience:
     @property
     def length(self) -> int:
         """T, the number of actions."""
-        return len(self.time_step.step_type) - 1
+        return self.time_step.step_type.size(0) - 1
 
 
 @record

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -15,14 +14,15 @@ from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.environments.environment import Environment
 from alfish.replay.structure import describe, load_nest, save_nest
 from alfish.summary.timers import Timers
-from alfish.types import Nest, StepType, TimeStep, replace
+from alfish.types import AlgStep, Nest, StepType, TimeStep, replace
 
 if TYPE_CHECKING:
     from alfish.algorithms.rl_algorithm import RLAlgorithm
 
+RolloutStep = Callable[[TimeStep, Nest], AlgStep]
 
-@dataclass(frozen=True)
-class Acted:
+
+class Acted(NamedTuple):
     """What an algorithm did in one step of every environment, `[B, ...]`."""
 
     seen: TimeStep  # as the networks saw it
@@ -39,14 +39,23 @@ class Actor:
         env: the environments that are acted in; only their specs and number are read here.
         config: the options of the run.
         timers: take the time of acting and of the environments.
+        rollout_step: what to call for the algorithm's own, e.g. the same compiled; None: that itself.
     """
 
     time_step: TimeStep  # where the environments are
 
-    def __init__(self, algorithm: RLAlgorithm, env: Environment, config: TrainerConfig, timers: Timers) -> None:
+    def __init__(
+        self,
+        algorithm: RLAlgorithm,
+        env: Environment,
+        config: TrainerConfig,
+        timers: Timers,
+        rollout_step: RolloutStep | None = None,
+    ) -> None:
         self._algorithm = algorithm
+        self._rollout_step = rollout_step
         self._config = config
-        self._timers = timers
+        self._acting, self._moving = timers("act"), timers("env")
         self._precision = Precision.of(config)
         transformer, device = algorithm.data_transformer, config.device
         self._transformer_state = specs.zeros(transformer.state_spec, env.batch_size, device=device)
@@ -64,17 +73,17 @@ class Actor:
     def step(self, move: Callable[[Nest], TimeStep]) -> Acted:
         """One step in every environment; `move` gives the action to the environments."""
         algorithm, state = self._algorithm, self.state
-        with self._timers("act"):
+        with self._acting:
             time_step = self.see()
             if state != ():
                 state = nest.zero_where(time_step.is_first(), state)
             with self._precision.autocast():
-                step = algorithm.rollout_step(time_step, state)
+                step = (self._rollout_step or algorithm.rollout_step)(time_step, state)
             step = self._precision.kept(step)
             action = step.output
             if self._random_actions and algorithm.progress.env_steps < self._config.initial_collect_steps:
                 action = self._random_actions(self.time_step.observation, algorithm.generator)
-        with self._timers("env"):
+        with self._moving:
             self.move_to(move(nest.detach(action) if torch.is_grad_enabled() else action))
         self.state = step.state
         return Acted(time_step, state, action, step.info)

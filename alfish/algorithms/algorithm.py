@@ -94,7 +94,11 @@ class Algorithm(nn.Module):
     # Acting
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
-        """The action to explore with, and as `info` what training needs to know about it."""
+        """The action to explore with, and as `info` what training needs to know about it.
+
+        With `TrainerConfig.compile` a graph is made of it at the first step, so it must not depend on what else changes
+        in Python, such as a counter of its own. Schedulers and new tensors of modules are noticed; then there is none.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no rollout_step: it cannot act")
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> AlgStep:

@@ -27,6 +27,11 @@ class CannotCompile(Exception):
     """The message says why, as the end of a sentence."""
 
 
+def failure(error: Exception) -> str:
+    """Why compiling failed, in one line."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
 @dataclass(frozen=True)
 class Draw:
     """Random numbers that the function asks a generator for; a call puts new ones into `buffer`."""
@@ -49,14 +54,17 @@ class CompiledGraph:
     """Called with the inputs; answers with the outputs."""
 
     run: Callable[..., Sequence[torch.Tensor]]
+    used: tuple[int, ...]  # of the inputs
     captured: Tensors  # what the function found elsewhere than among its inputs
     draws: tuple[Draw, ...]
 
     def __call__(self, inputs: Tensors) -> Sequence[torch.Tensor]:
-        with torch.no_grad():
-            for draw in self.draws:
-                draw()
-            return self.run(*inputs, *self.captured)
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                return self(inputs)
+        for draw in self.draws:
+            draw()
+        return self.run(*[inputs[index] for index in self.used], *self.captured)
 
 
 def compile_graph(function: Callable[[Tensors], Tensors], inputs: Tensors) -> CompiledGraph:
@@ -69,11 +77,14 @@ def compile_graph(function: Callable[[Tensors], Tensors], inputs: Tensors) -> Co
     from torch._inductor.compile_fx import compile_fx
 
     graph, captured, draws, examples = _trace(function, inputs)
+    used = _drop_unused(graph, len(inputs))
+    examples = [*[examples[index] for index in used], *examples[len(inputs) :]]
     # In this process: workers of its own would outlive the compilation, and meet the signals of a run. Without looking
     # at the shapes of all inputs in every call: whoever has the graph knows what it was made for.
     with torch.no_grad(), config.patch(compile_threads=1, size_asserts=False):
         run: Any = compile_fx(graph, examples)
-    return CompiledGraph(run, captured, draws)
+    # Without what keeps dynamo, which is not used, from tracing it.
+    return CompiledGraph(getattr(run, "__wrapped__", run), used, captured, draws)
 
 
 def find_compiler() -> None:
@@ -134,14 +145,17 @@ def _trace(
     """The graph, what it captured, what it draws, and its inputs and what it captured as tensors without values."""
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
     # Without a ShapeEnv, though all sizes are fixed, inductor would not keep its work on disk.
     fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True)
     drawing = _Drawing()
     examples = [fake.from_tensor(each.detach()) for each in inputs]
-    with fake, drawing:
-        graph = make_fx(function, _allow_non_fake_inputs=True)(examples)
+    try:
+        with fake, drawing:
+            graph = make_fx(function, _allow_non_fake_inputs=True)(examples)
+    except GuardOnDataDependentSymNode as error:
+        raise CannotCompile("what to do is decided by the values of tensors") from error
     graph, captured = _lift_captured(graph)
     if any(isinstance(each, FakeTensor) for each in captured):
         raise CannotCompile("it keeps a tensor of the update under way")
@@ -150,6 +164,17 @@ def _trace(
             raise CannotCompile(f"{node.target} draws random numbers from the global stream, as dropout does")
     captured = [each.detach() for each in captured]
     return graph, captured, tuple(drawing.draws), [*examples, *map(fake.from_tensor, captured)]
+
+
+def _drop_unused(traced: fx.GraphModule, number: int) -> tuple[int, ...]:
+    """Takes those of the first `number` inputs out of the graph that it does not read; which ones are left."""
+    placeholders = [node for node in traced.graph.nodes if node.op == "placeholder"][:number]
+    used = tuple(index for index, node in enumerate(placeholders) if node.users)
+    for node in placeholders:
+        if not node.users:
+            traced.graph.erase_node(node)
+    traced.recompile()
+    return used
 
 
 def _lift_captured(traced: fx.GraphModule) -> tuple[fx.GraphModule, Tensors]:

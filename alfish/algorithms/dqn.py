@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Annotated, Any
 
 import torch
+from torch.nn import functional as F
 
 from alfish import nest, specs
 from alfish.algorithms.critics import checked_weights
@@ -156,7 +157,8 @@ class DqnAlgorithm(RLAlgorithm):
             time_step, action = nest.map(lambda leaf: leaf[self._burn_in :], (time_step, action))
         num_trained = self.loss.num_trained(len(action))
         q, values = self._judge(time_step, states, num_trained)
-        q_taken = self._pick(q, action[:num_trained] - self._first_action)
+        choice = action[:num_trained]
+        q_taken = self._pick(q, choice - self._first_action if self._first_action else choice)
         target = self.loss.target(time_step, values)
         loss, error = self.loss(q_taken, target), (q_taken.detach() - target).abs()
         if self._is_vector:
@@ -178,8 +180,9 @@ class DqnAlgorithm(RLAlgorithm):
         self, time_step: TimeStep, states: tuple[Nest, Nest], num_trained: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Q of the trained steps, with gradient, and the values of all `T + 1` time steps without."""
-        observation, is_first = time_step.observation, time_step.is_first()
+        observation = time_step.observation
         if self.train_state_spec != ():
+            is_first = time_step.is_first()
             q, _ = unroll_network(self.q_network, observation, states[0], is_first)
             with torch.no_grad():
                 target_q, _ = unroll_network(self.target_q_network, observation, states[1], is_first)
@@ -191,7 +194,7 @@ class DqnAlgorithm(RLAlgorithm):
             following = nest.map(lambda leaf: leaf[1:], observation)
             target_q, _ = self.target_q_network(following)
             values = self._best_value(target_q, self.q_network(following)[0] if self._double_q else target_q)
-        return q, torch.cat([torch.zeros_like(values[:1]), values])
+        return q, F.pad(values, (0, 0) * (values.dim() - 1) + (1, 0))
 
     def _best_value(self, target_q: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
         if not (self._double_q or self._is_vector):

@@ -13,7 +13,7 @@ from alfish.algorithms.carry import Carry
 from alfish.algorithms.on_policy import counts, split_evenly
 from alfish.algorithms.precision import Precision
 from alfish.algorithms.trainer_config import TrainerConfig
-from alfish.algorithms.update_step import make_update_step
+from alfish.algorithms.update_step import CompiledUpdateStep, make_update_step
 from alfish.algorithms.updater import Updater
 from alfish.environments.environment import Environment
 from alfish.errors import ConfigError
@@ -78,6 +78,10 @@ class OffPolicyLoop:
     def compilation(self) -> str:
         """What came of `TrainerConfig.compile`."""
         return self._update_step.compilation
+
+    @property
+    def is_compiled(self) -> bool:
+        return isinstance(self._update_step, CompiledUpdateStep)
 
     def train(self, experience: Experience | None) -> None:
         collected = self._store(experience)

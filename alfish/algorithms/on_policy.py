@@ -10,7 +10,7 @@ import torch
 from alfish import nest
 from alfish.algorithms.precision import Precision
 from alfish.algorithms.trainer_config import TrainerConfig
-from alfish.algorithms.update_step import make_update_step
+from alfish.algorithms.update_step import CompiledUpdateStep, make_update_step
 from alfish.algorithms.updater import Updater
 from alfish.environments.environment import Environment
 from alfish.errors import ConfigError
@@ -27,6 +27,7 @@ class Sequences:
 
     time_step: TimeStep  # [L, N, ...]
     rollout_info: Nest  # [L, N, ...]
+    weight: torch.Tensor  # [L, N], 1 where the action counts
     state: Nest  # [N, ...], before the first step; () to start from zeros
 
 
@@ -53,6 +54,10 @@ class OnPolicyLoop:
     def compilation(self) -> str:
         """What came of `TrainerConfig.compile`."""
         return self._update_step.compilation
+
+    @property
+    def is_compiled(self) -> bool:
+        return isinstance(self._update_step, CompiledUpdateStep)
 
     def train(self, experience: Experience | None) -> None:
         if experience is None:
@@ -84,7 +89,7 @@ class OnPolicyLoop:
         algorithm = self._algorithm
         with self._precision.autocast():
             info = algorithm.train_steps(batch.time_step, batch.state, batch.rollout_info)
-            return self._precision.kept(algorithm.calc_loss(info)), counts(batch.time_step)
+            return self._precision.kept(algorithm.calc_loss(info)), batch.weight
 
     def _update_through_unroll(self, experience: Experience) -> None:
         """The infos of the unroll carry its graph, so nothing is computed again."""
@@ -100,11 +105,11 @@ class OnPolicyLoop:
         order = torch.randperm(total, generator=self._shuffle).to(sequences.time_step.step_type.device)
         sizes = [rows.stop - rows.start for rows in split_evenly(total, size or self._num_environments)]
         # One gather per pass; the mini batches are views.
-        by_sequence = (sequences.time_step, sequences.rollout_info)
+        by_sequence = (sequences.time_step, sequences.rollout_info, sequences.weight)
         shuffled = nest.map(lambda leaf: leaf.index_select(1, order), by_sequence)
         states = nest.split(nest.map(lambda leaf: leaf.index_select(0, order), sequences.state), sizes, dim=0)
-        for (time_step, info), state in zip(nest.split(shuffled, sizes, dim=1), states, strict=True):
-            yield Sequences(time_step, info, state)
+        for (time_step, info, weight), state in zip(nest.split(shuffled, sizes, dim=1), states, strict=True):
+            yield Sequences(time_step, info, weight, state)
 
     def _check_options(self) -> None:
         algorithm, config = self._algorithm, self._config
@@ -152,7 +157,7 @@ def cut(experience: Experience, length: int, use_state: bool) -> Sequences:
 
     time_step = nest.map(lambda leaf: fold(leaf[:-1]), experience.time_step)
     state = nest.map(lambda leaf: leaf[::length].flatten(0, 1), experience.state) if use_state else ()
-    return Sequences(time_step, nest.map(fold, experience.rollout_info), state)
+    return Sequences(time_step, nest.map(fold, experience.rollout_info), counts(time_step), state)
 
 
 def split_evenly(total: int, size: int) -> Iterator[slice]:

@@ -9,6 +9,7 @@ from typing import Any
 from alfish import nest
 from alfish.algorithms.algorithm import Algorithm
 from alfish.algorithms.carry import Carry
+from alfish.algorithms.compiled_rollout import CompiledRolloutStep
 from alfish.algorithms.hybrid import HybridLoop
 from alfish.algorithms.off_policy import OffPolicyLoop
 from alfish.algorithms.on_policy import OnPolicyLoop
@@ -116,9 +117,18 @@ class RLAlgorithm(Algorithm):
         self._env, self._timers, self._config = env, timers, config
         self._carry = Carry()
         self.data_transformer.attach(seeds.torch("transform"))
-        self._unroller = unroller or LocalUnroller(self, env, config, timers, seeds.integer("env"))
+        self._compiled_rollout = CompiledRolloutStep(self) if self.loop.is_compiled and unroller is None else None
+        self._unroller = unroller or LocalUnroller(
+            self, env, config, timers, seeds.integer("env"), self._compiled_rollout
+        )
         self._unroller.start()
         return ownership
+
+    @property
+    def compilation(self) -> dict[str, str]:
+        """What came of `TrainerConfig.compile`: 'on', or 'off' and the reason, for updates and for acting."""
+        acting = {} if self._compiled_rollout is None else {"compile_acting": self._compiled_rollout.compilation}
+        return {"compile": self.loop.compilation, **acting}
 
     @property
     def time_step(self) -> TimeStep:

@@ -73,7 +73,7 @@ class TDLoss:
             correction: given when `needs_correction`.
         """
         rows = [time_step.reward, values, time_step.discount * self.gamma, time_step.step_type]
-        trained = self.num_trained(len(values) - 1)
+        trained = self.num_trained(values.size(0) - 1)
         if self.num_steps is None or trained == 1:
             return self._return(rows)[:trained]
         # One window of n + 1 time steps for every trained action, side by side in the batch.
@@ -84,7 +84,7 @@ class TDLoss:
     def _return(self, rows: list[torch.Tensor]) -> torch.Tensor:
         rewards, values, discounts, step_types = rows
         # Of a single reward all lambda-returns are the same; the one-step return takes a third of the operations.
-        lambda_ = self._lambda if len(values) > 2 else 0.0
+        lambda_ = self._lambda if values.size(0) > 2 else 0.0
         return lambda_return(rewards, values, discounts, step_types, lambda_)
 
     def __call__(self, value: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -155,7 +155,7 @@ def mean_of_trained(rows: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
         rows: the values.
         trained: 1 for steps that count, else 0.
     """
-    if len(rows) == 1:
+    if rows.size(0) == 1:
         return (rows * trained)[0]
     return (rows * trained).sum(0) / trained.sum(0).clamp(min=1)
 
@@ -180,8 +180,8 @@ def as_sequence(rows: torch.Tensor, counts: torch.Tensor, start: int = 0) -> tor
         counts: `[T, B]`, 0 at LAST, where an action is ignored.
         start: the first trained step.
     """
-    stop = start + len(rows)
-    if len(rows) == len(counts):
+    length, stop = counts.size(0), start + rows.size(0)
+    if rows.size(0) == length:
         return rows
     share = counts.sum() / counts[start:stop].sum().clamp(min=1)
-    return F.pad(rows * share, (0, 0, start, len(counts) - stop))
+    return F.pad(rows * share, (0, 0, start, length - stop))

@@ -45,10 +45,10 @@ class TrainerConfig:
             in float16 with a scaled loss. Parameters, experience and actions stay float32; so does evaluation. A CPU
             without instructions for bfloat16 is slower with it.
         empty_cache: give memory that torch keeps on the accelerator back after every iteration.
-        compile: make one compiled graph of an update: loss, gradients, clipping, optimizer step. Same learning, up to
-            rounding. It takes up to a minute at the first update, less when the disk remembers it, and needs a C++
-            compiler. 'auto': for runs of 30,000 updates or more. Where it cannot be, one line says why, and updates go
-            on without.
+        compile: make one compiled graph of an update: loss, gradients, clipping, optimizer step; and one of acting,
+            where it is in this process. Same learning, up to rounding. It takes up to a minute at the first update,
+            less when the disk remembers it, and needs a C++ compiler. 'auto': for runs of 30,000 updates or more. Where
+            it cannot be, one line says why, and updates go on without.
         num_iterations: iterations (unroll and update) to train; 0: `num_env_steps` is the budget. With ml_type 'sl':
             epochs.
         num_env_steps: environment steps over all environments; 0: no limit. The step that only resets an environment

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from alfish import nest
-from alfish.algorithms.actor import Acted, Actor
+from alfish.algorithms.actor import Acted, Actor, RolloutStep
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.environments.environment import Environment
 from alfish.summary.timers import Timers
@@ -62,7 +62,13 @@ class LocalUnroller:
     """Acts when it is asked to, in this process: as many steps as can be, always with the newest parameters."""
 
     def __init__(
-        self, algorithm: RLAlgorithm, env: Environment, config: TrainerConfig, timers: Timers, seed: int
+        self,
+        algorithm: RLAlgorithm,
+        env: Environment,
+        config: TrainerConfig,
+        timers: Timers,
+        seed: int,
+        rollout_step: RolloutStep | None = None,
     ) -> None:
         """
         Args:
@@ -71,12 +77,13 @@ class LocalUnroller:
             config: the options of the run.
             timers: take the time of acting and of the environments.
             seed: of the environments.
+            rollout_step: see `Actor`.
         """
         self._env = env
         self._on_policy = algorithm.on_policy
         self._with_grad = config.unroll_with_grad
         self._device = config.device
-        self._actor = Actor(algorithm, env, config, timers)
+        self._actor = Actor(algorithm, env, config, timers, rollout_step)
         self._seed = seed
 
     def start(self) -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from alfish import nest
-from alfish.algorithms.compilation import CannotCompile, CompiledGraph, compile_graph, find_compiler
+from alfish.algorithms.compilation import CannotCompile, CompiledGraph, compile_graph, failure, find_compiler
+from alfish.algorithms.tracing import traced
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.algorithms.updater import Updater, total_loss
-from alfish.progress import Progress
 from alfish.types import LossInfo, Nest
 
 if TYPE_CHECKING:
@@ -113,9 +113,8 @@ class CompiledUpdateStep(UpdateStep):
                 _log.info("compiled an update in %.0f s", time.monotonic() - started)
             except Exception as error:  # a compiler can fail in any way, and the run can go on without
                 self._given_up = True
-                reason = str(error).strip().partition("\n")[0] or type(error).__name__
-                self.compilation = f"off: {reason}"
-                warn_of_fallback(reason)
+                self.compilation = f"off: {failure(error)}"
+                warn_of_fallback(failure(error))
                 return None
             self._states = [optimizer.states for optimizer in self._optimizers.values()]
         return self._graphs[key]
@@ -130,11 +129,11 @@ class CompiledUpdateStep(UpdateStep):
             loss = total_loss(loss_info, weight)
             norms = self._step(loss)
             structure.append(nest.map(lambda leaf: None, loss_info))
-            check()
+            watch.check("its loss")
             numbers = torch.cat([loss.detach().reshape(1), norms])
             return [numbers, *(leaf.detach() for leaf in nest.leaves(loss_info))]
 
-        with self._traceable() as check:
+        with traced(self._algorithm) as watch:
             graph = compile_graph(update, nest.leaves(batch))
         return _Compiled(graph, structure[0])
 
@@ -166,33 +165,6 @@ class CompiledUpdateStep(UpdateStep):
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
 
-    @contextmanager
-    def _traceable(self) -> Iterator[Callable[[], None]]:
-        """Without summaries inside the block; gives a check of what cannot be in a graph, to be called there."""
-        algorithm, summary = self._algorithm, self._algorithm.summary
-        progress, enabled = algorithm.progress, summary.enabled
-        watched: Any = _WatchedProgress(progress)
-        buffers = [(module, dict(module._buffers)) for module in algorithm.modules()]
-
-        def check() -> None:
-            if watched.was_read:
-                raise CannotCompile("its loss changes with the progress of the run: it has a scheduler")
-            for module, then in buffers:
-                if any(module._buffers[name] is not then[name] for name in then):
-                    raise CannotCompile(f"{type(module).__name__} makes new tensors of its own at every update")
-
-        summary.enabled = False
-        for part in self._parts:
-            part.progress = watched
-        try:
-            yield check
-        finally:
-            summary.enabled = enabled
-            for part in self._parts:
-                part.progress = progress
-            for module, then in buffers:
-                module._buffers.update(then)
-
 
 class _Rate:
     """A learning rate as the tensor that graphs read, so that another one needs no other graph."""
@@ -205,16 +177,6 @@ class _Rate:
         if value != self._value:
             self.tensor.fill_(value)
             self._value = value
-
-
-class _WatchedProgress:
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self.was_read = False
-
-    def __getattr__(self, name: str) -> Any:
-        self.was_read = True
-        return getattr(self._progress, name)
 
 
 def make_update_step(

@@ -52,14 +52,6 @@ class Timers:
         self._seconds[self._stack[-1]] += now - self._mark
         self._mark = now
 
-    def _enter(self, name: str) -> None:
-        self._account()
-        self._stack.append(name)
-
-    def _leave(self) -> None:
-        self._account()
-        self._stack.pop()
-
 
 class _Phase:
     """Kept and used again: a generator-based context manager would cost several times as much per step."""
@@ -69,7 +61,11 @@ class _Phase:
         self._name = name
 
     def __enter__(self) -> None:
-        self._timers._enter(self._name)
+        timers = self._timers
+        timers._account()
+        timers._stack.append(self._name)
 
     def __exit__(self, *_: object) -> None:
-        self._timers._leave()
+        timers = self._timers
+        timers._account()
+        timers._stack.pop()

@@ -107,7 +107,7 @@ class RunRecord:
 def _compilation(task: Task) -> dict[str, str]:
     """What came of `TrainerConfig.compile`."""
     algorithm = task.algorithm
-    return {"compile": algorithm.loop.compilation} if isinstance(algorithm, RLAlgorithm) else {}
+    return algorithm.compilation if isinstance(algorithm, RLAlgorithm) else {}
 
 
 def _with_seed(config: Config, seed: int) -> Config:

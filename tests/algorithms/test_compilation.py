@@ -101,6 +101,22 @@ def test_a_look_at_values_is_an_error(peek: Callable[[torch.Tensor], object]) ->
         compile_graph(lambda inputs: [inputs[0] * 2 if peek(inputs[0]) is not None else inputs[0]], [torch.ones(3)])
 
 
+def test_a_decision_by_values_is_told() -> None:
+    with pytest.raises(CannotCompile, match="decided by the values of tensors"):
+        compile_graph(lambda inputs: [inputs[0] * 2 if inputs[0].sum().item() > 0 else inputs[0]], [torch.ones(3)])
+
+
+def test_inputs_that_are_not_read_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    monkeypatch.setattr(
+        "torch._inductor.compile_fx.compile_fx", lambda graph, examples: (given.append(len(examples)), graph)[1]
+    )
+    graph = compile_graph(lambda inputs: [inputs[1] * 2], [torch.zeros(3), torch.zeros(2), torch.zeros(1)])
+    assert given == [1]
+    assert graph.used == (1,)
+    assert graph([torch.zeros(3), torch.ones(2), torch.zeros(1)])[0].tolist() == [2.0, 2.0]
+
+
 def test_a_missing_compiler_is_told_and_one_that_is_there_is_found() -> None:
     find_compiler()
     with (

@@ -13,7 +13,7 @@ from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.environments.create import create_environment
 from alfish.errors import ConfigError
 from alfish.optimizers.adam import Adam
-from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep
+from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep, replace
 from tests.algorithms.runs import started
 
 
@@ -61,6 +61,24 @@ def test_sampled_updates_each_draw_anew() -> None:
     drawn = [batch.batch_info.positions for batch in algorithm.batches]
     assert all(batch.time_step.step_type.shape == (2, 64) for batch in algorithm.batches)
     assert not torch.equal(drawn[0], drawn[1])
+
+
+def test_what_an_algorithm_makes_of_its_batches_is_what_it_learns_from() -> None:
+    class HalvedReward(OneStepQ):
+        def preprocess_experience(self, experience: Experience) -> Experience:
+            assert not torch.is_grad_enabled()
+            time_step = experience.time_step
+            return replace(experience, time_step=replace(time_step, reward=time_step.reward / 2))
+
+    options: dict[str, Any] = {"whole_replay_buffer_training": False, "mini_batch_size": 16, "unroll_length": 20}
+    env = create_environment("alfish/ActionRewardProbe-v0", num_parallel_environments=4)
+    config = TrainerConfig(algorithm_ctor=HalvedReward, **options)
+    halved = started(HalvedReward(env, config), env, config)
+    plain = start(**options)
+    for algorithm in (halved, plain):
+        algorithm.train_iter()
+    assert plain.batches[0].time_step.reward.abs().max() > 0
+    assert torch.equal(halved.batches[0].time_step.reward, plain.batches[0].time_step.reward / 2)
 
 
 def test_training_begins_after_the_initial_collection_over_all_environments() -> None:

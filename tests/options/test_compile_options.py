@@ -77,7 +77,7 @@ def test_compile_auto(graphs: list[int], monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_compile_without_a_way(graphs: list[int]) -> None:
-    """Where it cannot be, the run learns as without, and one line says why."""
+    """Where updates cannot be, the run learns as without (up to rounding, since acting can), and one line says why."""
     text = """
 ActorDistributionNetwork.fc_layer_params = (4,)
 PPOLoss.entropy_regularization = @LinearScheduler()
@@ -86,7 +86,7 @@ LinearScheduler.schedule = [(0, 0.1), (4, 0.0)]
 """
     plain = train(PPO, text, root_dir="plain", compile="off")
     compiled = train(PPO, text, root_dir="compiled", compile="on")
-    assert torch.equal(compiled.weights, plain.weights)
+    torch.testing.assert_close(compiled.weights, plain.weights, rtol=1e-4, atol=1e-5)
     assert compiled.console.count("TrainerConfig.compile: updates are not compiled, since its loss changes with") == 1
     assert recorded("compiled") == "off: its loss changes with the progress of the run: it has a scheduler"
 
