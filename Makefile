@@ -18,8 +18,9 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# BINDINGS="TrainerConfig.compile='on'" is bound in every run; ARGS="-k DQN" is a part of it.
 test-learning: venv
-	$(BIN)/python -m pytest tests/learning -v -s
+	BINDINGS="$(BINDINGS)" $(BIN)/python -m pytest tests/learning -v -s $(ARGS)
 
 test-faults: venv
 	$(BIN)/python -m pytest tests/faults -n 2

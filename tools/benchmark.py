@@ -57,7 +57,10 @@ class Results:
 
 def run_child(contestant: Contestant, workload: str, threads: int, seconds: float) -> Metrics:
     """Measures in a new process."""
-    python = str(peer_python()) if contestant.in_peers else sys.executable
+    try:
+        python = str(peer_python(contestant.home)) if contestant.home else sys.executable
+    except subprocess.CalledProcessError as error:
+        raise Skipped(f"pip cannot make the environment {contestant.home!r}, for what it says above") from error
     command = [python, "-m", "workloads.child", contestant.module, workload, f"--threads={threads}"]
     command += [f"--seconds={seconds}", f"--variant={contestant.variant}"]
     environment = {
@@ -202,8 +205,6 @@ def main() -> None:
     chosen = choose(options)
     if options.threads:
         chosen = [(load, [replace(each, threads=(options.threads,)) for each in who]) for load, who in chosen]
-    if any(contestant.in_peers for _, who in chosen for contestant in who):
-        peer_python()
     all_results: list[Results] = []
 
     def save() -> None:

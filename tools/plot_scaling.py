@@ -56,16 +56,16 @@ def panels(workload: dict[str, Any]) -> list[Panel]:
     backends = {name.partition(" ")[2]: name for name in workload["threads"]}
     return [
         Panel(
-            "PPO, CartPole: speed",
+            "PPO on CartPole",
             "environments",
             "env steps/s",
             {short: points(metrics, r"(\d+) environments, env steps/s", name) for short, name in backends.items()},
             is_speed=True,
         ),
         Panel(
-            "SAC, HalfCheetah: one step and update",
+            "SAC on HalfCheetah",
             "stored rows",
-            "milliseconds",
+            "milliseconds of a step with its update",
             {
                 kind: [(x, y / 1e3) for x, y in points(metrics, rf"(\d+) rows, {kind}, us", first)]
                 for kind in ("uniform", "prioritized")
@@ -73,9 +73,9 @@ def panels(workload: dict[str, Any]) -> list[Panel]:
             is_speed=False,
         ),
         Panel(
-            "PPO with an LSTM: one env step",
+            "PPO with an LSTM",
             "length of sequences",
-            "microseconds",
+            "microseconds of an env step",
             {"LSTM": points(metrics, r"sequences of (\d+), env steps/s", first, inverse=True)},
             is_speed=False,
         ),
@@ -89,10 +89,10 @@ def draw(all_panels: list[Panel], file: Path) -> None:
     from matplotlib import pyplot
 
     pyplot.rcParams.update({"font.size": 10, "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": FAINT})
-    figure, axes = pyplot.subplots(1, len(all_panels), figsize=(13, 4), layout="constrained")
+    figure, axes = pyplot.subplots(1, len(all_panels), figsize=(9.5, 3.4), layout="constrained")
     for axis, panel in zip(axes, all_panels, strict=True):
         _draw(axis, panel)
-    figure.savefig(file, dpi=110)
+    figure.savefig(file, dpi=120)
 
 
 def _draw(axis: Any, panel: Panel) -> None:
@@ -111,10 +111,12 @@ def _draw(axis: Any, panel: Panel) -> None:
         axis.yaxis.set_major_formatter(lambda value, _: _short(value))
     else:
         axis.set_ylim(0, 1.15 * max(y for line in panel.lines.values() for _, y in line))
-    axis.set(xlabel=panel.x_label, ylabel=panel.y_label)
-    axis.set_title(panel.title, loc="left", fontsize=10.5, fontweight="bold")
+    axis.set_xlabel(panel.x_label)
+    axis.set_title(panel.title, loc="left", fontsize=10.5, fontweight="bold", pad=20)
+    # Beside the axis, and turned, it would take width from the lines.
+    axis.text(0, 1.03, panel.y_label, transform=axis.transAxes)
     axis.grid(axis="y", color=FAINT, linewidth=0.7)
-    axis.tick_params(which="both", length=0, labelcolor=INK)
+    axis.tick_params(which="both", length=0, labelcolor=INK, labelsize=9)
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)
     if len(panel.lines) > 1:

@@ -1,6 +1,7 @@
 """Training a shipped config over several seeds and judging the final policy.
 
-Everything goes through the commands that a user has, so the numbers are those of the README.
+Everything goes through the commands that a user has, so the numbers are those of the README. What the environment
+variable BINDINGS holds is bound in every run: `make test-learning BINDINGS="TrainerConfig.compile='on'"`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 SEEDS = range(5)
 EPISODES = 100
+IN_EVERY_RUN = os.environ.get("BINDINGS", "").split()
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def _train_and_evaluate(case: Case, seed: int, folder: Path) -> Outcome:
     began = time.monotonic()
     quiet = ("TrainerConfig.evaluate=False", "TrainerConfig.show_progress=False")
     seeded = f"TrainerConfig.random_seed={seed}"
-    _run("train", f"--gin_file={case.config}", f"--root_dir={folder}", seeded, *quiet, *case.bindings)
+    _run("train", f"--gin_file={case.config}", f"--root_dir={folder}", seeded, *quiet, *case.bindings, *IN_EVERY_RUN)
     seconds = time.monotonic() - began
     output = _run("evaluate", f"--root_dir={folder}", f"--num_episodes={EPISODES}", "--seed=12345", "--json")
     result = json.loads(output.splitlines()[-1])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import benchmark
+import peers
 import pytest
 from workloads import alfish_runs, measuring
 from workloads.contest import WORKLOADS, Contestant, Workload
@@ -115,6 +117,22 @@ def test_every_contestant_has_its_module() -> None:
     for workload in WORKLOADS:
         for contestant in workload.contestants:
             assert importlib.util.find_spec(f"workloads.{contestant.module}"), contestant
+
+
+def test_whoever_may_take_envpool_runs_where_it_is() -> None:
+    for contestant in (each for workload in WORKLOADS for each in workload.contestants):
+        assert contestant.home in ("", *peers.PACKAGES), contestant
+        if any(backend in contestant.variant for backend in ("envpool", "fastest")):
+            assert contestant.home == "peers", contestant
+
+
+def test_a_peer_that_cannot_be_installed_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def peer_python(name: str) -> Path:
+        raise subprocess.CalledProcessError(1, ["pip", "install", name])
+
+    monkeypatch.setattr(benchmark, "peer_python", peer_python)
+    with pytest.raises(benchmark.Skipped, match="pip cannot make the environment 'peers'"):
+        benchmark.run_child(Contestant("first", "m", home="peers"), "W0", 1, 1.0)
 
 
 @pytest.mark.parametrize("workload", alfish_runs.CONFIGS)

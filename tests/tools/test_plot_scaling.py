@@ -52,7 +52,7 @@ def test_it_reads_the_names_that_w8_gives(monkeypatch: pytest.MonkeyPatch) -> No
     [
         (json.dumps({"workloads": {}}), "no figures of W8"),
         ("", "no figures of W8"),
-        (json.dumps({"workloads": {"W8": {**W8, "metrics": {}}}}), "nothing for 'PPO, CartPole: speed'"),
+        (json.dumps({"workloads": {"W8": {**W8, "metrics": {}}}}), "nothing for 'PPO on CartPole'"),
     ],
 )
 def test_a_file_without_them_is_refused(

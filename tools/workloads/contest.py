@@ -15,7 +15,7 @@ class Contestant:
         variant: what of it.
         role: 'alfish', 'peer', or 'limit': hand-written.
         threads: the numbers of torch threads to choose the best from.
-        in_peers: run by the interpreter of `tools/peers.py`.
+        home: run by the interpreter of this name of `tools/peers.py`; '' for alfish's own.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Contestant:
     variant: str = ""
     role: str = "peer"
     threads: tuple[int, ...] = (1,)
-    in_peers: bool = False
+    home: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,15 @@ class Workload:
 
 
 def sb3(module: str = "sb3_runs", threads: tuple[int, ...] = (1,)) -> Contestant:
-    return Contestant("stable-baselines3", module, threads=threads, in_peers=True)
+    return Contestant("stable-baselines3", module, threads=threads, home=PEERS)
 
 
 def tianshou(module: str = "tianshou_runs", threads: tuple[int, ...] = (1,)) -> Contestant:
-    return Contestant("tianshou", module, threads=threads, in_peers=True)
+    return Contestant("tianshou", module, threads=threads, home=PEERS)
+
+
+def torchrl(module: str) -> Contestant:
+    return Contestant("torchrl", module, home=PEERS)
 
 
 def cleanrl(module: str, threads: tuple[int, ...] = (1,)) -> Contestant:
@@ -59,10 +63,12 @@ def alfish(*variants: str, module: str = "alfish_runs", threads: tuple[int, ...]
 
 
 def _variant(name: str, module: str, variant: str, role: str, threads: tuple[int, ...]) -> Contestant:
-    """The peers' environment has envpool; alfish's own need not have it."""
-    return Contestant(f"{name} {variant}".strip(), module, variant, role, threads, in_peers="envpool" in variant)
+    """'fastest' is to have the choice of envpool, which the peers' environment has and alfish's own need not have."""
+    takes_envpool = any(backend in variant for backend in ("envpool", "fastest"))
+    return Contestant(f"{name} {variant}".strip(), module, variant, role, threads, PEERS if takes_envpool else "")
 
 
+PEERS, SAMPLE_FACTORY = "peers", "peers-sample-factory"
 BOTH = (1, 2)
 LARGE = (2,)
 RAW_VECTORS = ("sync", "vector", "envpool")
@@ -76,6 +82,8 @@ WORKLOADS = (
         (
             sb3(),
             tianshou(),
+            torchrl("torchrl_runs"),
+            Contestant("sample-factory", "sample_factory_runs", home=SAMPLE_FACTORY),
             cleanrl(PPO_STYLE),
             *limit("limit_ppo", "sync", "vector", "vector+compile", "envpool+compile"),
             *alfish("auto", "auto+summaries", "auto+compile", "fastest", "fastest+compile", "envpool+compile"),
@@ -89,7 +97,7 @@ WORKLOADS = (
             tianshou(),
             cleanrl(PPO_STYLE),
             *limit("limit_ppo", "sync", "sync+compile", "envpool+compile"),
-            *alfish("auto", "auto+compile", "fastest", "fastest+compile"),
+            *alfish("auto", "auto+compile", "envpool", "envpool+compile", "fastest", "fastest+compile"),
         ),
     ),
     Workload(
@@ -100,7 +108,7 @@ WORKLOADS = (
             tianshou(threads=LARGE),
             cleanrl(PPO_STYLE, threads=LARGE),
             *limit("limit_ppo", "sync", "vector", threads=LARGE),
-            *alfish("auto", "auto+compile", "fastest", threads=LARGE),
+            *alfish("auto", "auto+compile", "vector", "vector+compile", "fastest", threads=LARGE),
         ),
     ),
     Workload(
@@ -146,7 +154,8 @@ WORKLOADS = (
         (
             sb3("replay_sb3"),
             tianshou("replay_tianshou"),
-            Contestant("cpprb", "replay_cpprb", in_peers=True),
+            torchrl("replay_torchrl"),
+            Contestant("cpprb", "replay_cpprb", home=PEERS),
             *limit("replay_limit", ""),
             *alfish("", module="replay_alfish"),
         ),
@@ -155,13 +164,10 @@ WORKLOADS = (
         "W7",
         "vector environments alone, random actions drawn beforehand",
         (
-            Contestant("stable-baselines3", "vector_runs", "stable-baselines3", in_peers=True),
-            Contestant("tianshou", "vector_runs", "tianshou", in_peers=True),
-            *(Contestant(f"raw {each}", "vector_runs", each, "limit", in_peers=True) for each in RAW_VECTORS),
-            *(
-                Contestant(f"alfish {each}", "vector_runs", f"alfish-{each}", "alfish", in_peers=True)
-                for each in BACKENDS
-            ),
+            Contestant("stable-baselines3", "vector_runs", "stable-baselines3", home=PEERS),
+            Contestant("tianshou", "vector_runs", "tianshou", home=PEERS),
+            *(Contestant(f"raw {each}", "vector_runs", each, "limit", home=PEERS) for each in RAW_VECTORS),
+            *(Contestant(f"alfish {each}", "vector_runs", f"alfish-{each}", "alfish", home=PEERS) for each in BACKENDS),
         ),
     ),
     Workload(

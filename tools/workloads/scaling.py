@@ -33,20 +33,22 @@ def environments(request: Request) -> Metrics:
 
 
 def stored_rows() -> Metrics:
-    """Microseconds of an iteration of SAC: act, store, update. The sizes take turns; the median of the rounds."""
+    """Microseconds of an iteration of SAC: act, store, update. All take turns; the median of the rounds."""
     from bench_step_time import started
 
     from alfish.config.loading import load
 
+    load(["mujoco/sac_halfcheetah.gin"])
+    algorithms = {
+        f"{rows} rows, {kind}, us": started(rows, prioritized=kind == "prioritized")
+        for kind in ("uniform", "prioritized")
+        for rows in ROWS
+    }
+    rounds = [{name: _iteration(algorithm) for name, algorithm in algorithms.items()} for _ in range(1 + ROUNDS)]
     metrics: Metrics = {}
-    for prioritized in (False, True):
-        load(["mujoco/sac_halfcheetah.gin"])
-        kind = "prioritized" if prioritized else "uniform"
-        algorithms = {f"{rows} rows, {kind}, us": started(rows, prioritized) for rows in ROWS}
-        rounds = [{name: _iteration(algorithm) for name, algorithm in algorithms.items()} for _ in range(1 + ROUNDS)]
-        for name in algorithms:
-            times = [each[name] for each in rounds[1:]]  # the first one warms up
-            metrics[name] = {clock: median(each[clock] for each in times) for clock in times[0]}
+    for name in algorithms:
+        times = [each[name] for each in rounds[1:]]  # the first one warms up
+        metrics[name] = {clock: median(each[clock] for each in times) for clock in times[0]}
     return metrics
 
 
