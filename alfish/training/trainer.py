@@ -297,6 +297,7 @@ class Trainer:
                 self._checkpointer.finish()
             except Exception as failure:  # must not hide the error
                 self._console.message(f"the run could not be saved: {failure}")
+        self._checkpointer.close()  # what is being written may yet be the last checkpoint
         done = self.progress.iterations
         where = f"after iteration {done}" if self._is_between else f"in iteration {done + 1}"
         self._console.message(f"{type(error).__name__} {where}. {self.folder.checkpoints.last_words()}")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from alfish.training import crash
+from alfish.training.checkpoint import CheckpointFolder
 from alfish.training.crash import may_save
 from tests.training.tiny import bind, make, saved, train, weights
 
@@ -101,6 +103,28 @@ def test_an_error_within_an_iteration_saves_nothing(monkeypatch, capsys):
     assert saved() == [2]
     last = Path("run/checkpoints/000002")
     assert f"ValueError in iteration 4. The last checkpoint is {last}" in capsys.readouterr().err
+
+
+def test_what_is_being_written_when_an_error_comes_is_told_as_the_last_checkpoint(monkeypatch, capsys):
+    bind()
+    trainer = make(num_iterations=6, num_checkpoints=3, verbose=True)
+    save, has_failed = CheckpointFolder.save, threading.Event()
+
+    def save_later(folder, *arguments) -> None:
+        assert has_failed.wait(30)
+        save(folder, *arguments)
+
+    def learn(experience) -> None:
+        if trainer.progress.iterations == 2:  # the first of three checkpoints was begun just now
+            has_failed.set()
+            raise ERROR
+
+    monkeypatch.setattr(CheckpointFolder, "save", save_later)
+    monkeypatch.setattr(trainer.algorithm, "after_train_iter", learn)
+    with pytest.raises(ValueError, match="the wheel came off"):
+        trainer.train()
+    last = Path("run/checkpoints/000002")
+    assert f"ValueError in iteration 3. The last checkpoint is {last}" in capsys.readouterr().err
 
 
 def test_before_the_first_iteration_there_is_nothing_to_save(capsys):
