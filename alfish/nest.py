@@ -78,19 +78,20 @@ def leaves(nest: Nest) -> list[Any]:
 
 def _collect(nest: Nest, found: list[Any]) -> None:
     cls = nest.__class__
-    if cls is torch.Tensor:
-        found.append(nest)
-    elif cls is dict:
-        for value in nest.values():
-            _collect(value, found)
+    if cls is dict:
+        children = nest.values()
     elif cls is tuple or cls is list:
-        for value in nest:
-            _collect(value, found)
+        children = nest
     elif hasattr(cls, _FIELDS):
-        for value in nest.__dict__.values():
-            _collect(value, found)
+        children = nest.__dict__.values()
     else:
         found.append(nest)
+        return
+    for child in children:
+        if child.__class__ is torch.Tensor:  # asked here, since a call for each would take as long as all the rest
+            found.append(child)
+        else:
+            _collect(child, found)
 
 
 def named_leaves(nest: Nest) -> dict[str, Any]:

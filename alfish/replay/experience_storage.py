@@ -55,14 +55,12 @@ class ExperienceStorage:
 
     def write(self, experience: Experience, start: Bound, env_ids: Integers | None = None) -> None:
         """`[T + 1, B]` time steps and `[T, B]` of the rest; see `RingStorage.write`."""
-        time_steps, completed = parts = _parts(experience)
+        parts = _parts(experience)
         if self._ring is None:
             self.allocate(nest.map(lambda leaf: TensorSpec(tuple(leaf.shape[2:]), leaf.dtype), experience))
         elif not self._structure_is_final:
             self._adopt(parts)
-        ring, count = self._filled(), self._num_time_step_columns
-        ring.write(slice(0, count), nest.leaves(time_steps), start, env_ids)
-        ring.write(slice(count, None), nest.leaves(completed), start, env_ids)
+        self._filled().write(nest.leaves(parts), start, env_ids)
 
     def gather(self, rows: Integers, device: torch.device, info: BatchInfo = BatchInfo()) -> Experience:
         """Sequences `[T + 1, B]` of flat rows; the last row only gives its time step."""

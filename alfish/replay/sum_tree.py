@@ -81,6 +81,8 @@ class SumTree:
         self._stale.clear()
         for level, parent in zip(self._levels, self._parents, strict=True):
             nodes = nodes // _BRANCHES
+            if len(nodes) > len(level):  # each once is fewer
+                nodes = np.arange(len(level))
             parent[nodes] = torch.from_numpy(level.take(nodes, 0)).sum(1).numpy()
         top, running = self._cumulated
         torch.cumsum(top, 0, out=running)

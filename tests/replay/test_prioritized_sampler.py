@@ -80,7 +80,9 @@ def test_only_positions_that_can_start_a_sequence_are_drawn() -> None:
 def test_one_number_for_all_environments_is_as_good_as_one_for_each() -> None:
     by_number, by_array, mixed = sampler(3, 8), sampler(3, 8), sampler(3, 8)
     generator = np.random.default_rng(0)
-    for step, (first, end) in enumerate([(0, 3), (0, 6), (2, 9), (2, 9), (2, 7), (6, 14), (3, 5), (90, 97)]):
+    spans = [(0, 3), (0, 6), (2, 9), (2, 9), (2, 7), (6, 14), (3, 5), (90, 97)]
+    one_step_each = [(step, step + 7) for step in range(91, 110)]
+    for step, (first, end) in enumerate(spans + one_step_each):
         arrays = np.full(3, first), np.full(3, end)
         draws = [
             by_number.draw(first, end, 12),
@@ -93,7 +95,7 @@ def test_one_number_for_all_environments_is_as_good_as_one_for_each() -> None:
         for chosen, (env_ids, positions, _) in zip((by_number, by_array, mixed), draws, strict=True):
             chosen.update(env_ids, positions, priorities)
     states = [chosen.state_dict() for chosen in (by_number, by_array, mixed)]
-    assert all(state["end"].tolist() == [97] * 3 for state in states)
+    assert all(state["end"].tolist() == [116] * 3 for state in states)
     assert all(torch.equal(state["priorities"], states[0]["priorities"]) for state in states)
 
 

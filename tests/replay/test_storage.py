@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
 
 from alfish.errors import ConfigError
+from alfish.replay import storage as storage_module
 from alfish.replay.storage import RingStorage, flat_rows, row_layout
 from alfish.specs import TensorSpec
 
@@ -25,7 +28,7 @@ def block(length: int, envs: int, seed: int = 0) -> list[torch.Tensor]:
 @pytest.mark.parametrize("start", [0, 2, 4, 9])
 def test_a_block_comes_back_also_across_the_wrap(start: int) -> None:
     storage, values = RingStorage(COLUMNS, 2, 5), block(4, 2)
-    storage.write(slice(None), values, start)
+    storage.write(values, start)
     rows = flat_rows(np.arange(2), start + np.arange(4)[:, None], 5)
     for read, written in zip(storage.gather(rows), values, strict=True):
         assert torch.equal(read, written)
@@ -34,23 +37,65 @@ def test_a_block_comes_back_also_across_the_wrap(start: int) -> None:
 
 def test_some_environments_write_at_positions_of_their_own() -> None:
     storage, values = RingStorage(COLUMNS, 4, 5), block(3, 2)
-    storage.write(slice(None), values, np.array([4, 1]), np.array([3, 0]))
+    storage.write(values, np.array([4, 1]), np.array([3, 0]))
     assert torch.equal(storage.read(1, flat_rows(np.array(3), np.arange(4, 7), 5)), values[1][:, 0])
     assert torch.equal(storage.read(1, flat_rows(np.array(0), np.arange(1, 4), 5)), values[1][:, 1])
     assert not storage.read(1, flat_rows(np.array([[1], [2]]), np.arange(5), 5)).any()
 
 
-def test_a_part_of_the_columns_can_be_written() -> None:
-    storage, values = RingStorage(COLUMNS, 1, 5), block(2, 1)
-    storage.write(slice(1, None), values[1:], 0)
-    assert not storage.read(0, np.arange(2)).any()
-    assert torch.equal(storage.read(2, np.arange(2)), values[2][:, 0])
+@pytest.mark.parametrize("largest_packed", [0, 2**18])
+def test_columns_may_come_without_the_last_row_which_the_next_write_completes(
+    largest_packed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_module, "_LARGEST_PACKED", largest_packed)
+    storage, values = RingStorage(COLUMNS, 1, 7), block(7, 1)
+    for first in (0, 2, 4):
+        image, *others = [value[first : first + 3] for value in values]
+        storage.write([image, *(value[:2] for value in others)], first)
+    assert torch.equal(storage.read(0, np.arange(7)), values[0][:, 0])
+    assert torch.equal(storage.read(2, np.arange(6)), values[2][:6, 0])
+
+
+def test_rows_that_are_packed_first_arrive_as_columns_written_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_column, packed, generator = RingStorage(COLUMNS, 4, 7), RingStorage(COLUMNS, 4, 7), np.random.default_rng(0)
+    for seed in range(200):  # more shapes than are kept
+        length, num_envs = generator.integers(1, 7), generator.integers(1, 5)
+        start: np.ndarray | int = int(generator.integers(100))
+        env_ids = None if num_envs == 4 and seed % 2 else generator.permutation(4)[:num_envs]
+        if env_ids is not None and seed % 3:
+            start = generator.integers(0, 100, num_envs)
+        values = block(length, num_envs, seed)
+        for storage, largest in ((by_column, 0), (packed, 2**18)):
+            monkeypatch.setattr(storage_module, "_LARGEST_PACKED", largest)
+            storage.write(values, start, env_ids)
+        for left, right in zip(by_column.gather(np.arange(28)), packed.gather(np.arange(28)), strict=True):
+            assert torch.equal(left, right)
+    assert not by_column._blocks
+    assert 1 < len(packed._blocks) <= storage_module._MOST_BLOCKS
+
+
+def test_what_was_written_does_not_keep_its_graph_alive() -> None:
+    storage, (image, reward, flag) = RingStorage(COLUMNS, 2, 5), block(2, 2)
+    parameter = torch.ones((), requires_grad=True)
+    storage.write([image, reward * parameter, flag], 0)
+    assert torch.equal(storage.read(1, np.array([0, 1])), reward[:, 0])
+    alive = weakref.ref(parameter)
+    del parameter
+    assert alive() is None
+
+
+def test_what_was_first_written_in_inference_mode_is_written_anywhere() -> None:
+    storage, values = RingStorage(COLUMNS, 2, 5), block(2, 2)
+    with torch.inference_mode():
+        storage.write(block(2, 2, seed=1), 0)
+    storage.write(values, 0)
+    assert torch.equal(storage.read(1, np.array([0, 1])), values[1][:, 0])
 
 
 def test_what_was_gathered_does_not_change_with_the_storage() -> None:
     storage = RingStorage(COLUMNS, 1, 2)
     read = storage.gather(np.arange(2))[1]
-    storage.write(slice(None), block(2, 1), 0)
+    storage.write(block(2, 1), 0)
     assert not read.any()
 
 

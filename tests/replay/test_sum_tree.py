@@ -79,3 +79,17 @@ def test_sums_do_not_depend_on_the_order_in_which_they_were_made() -> None:
     assert grown.total == made.total
     fractions = generator.random(1000)
     assert (grown.search(fractions)[0] == made.search(fractions)[0]).all()
+
+
+@pytest.mark.parametrize("size", [40, 5000, 300_000])
+def test_many_settings_between_two_searches_leave_the_same_sums_as_one_by_one(size: int) -> None:
+    generator, at_once, one_by_one = np.random.default_rng(size), SumTree(size), SumTree(size)
+    for _ in range(40):  # more than there are nodes, of any level
+        indices, values = generator.integers(0, size, size // 10), generator.random(size // 10)
+        at_once.set(indices, values)
+        one_by_one.set(indices, values)
+        assert one_by_one.total > 0
+    fractions = generator.random(1000)
+    assert at_once.total == one_by_one.total
+    for left, right in zip(at_once.search(fractions), one_by_one.search(fractions), strict=True):
+        assert left.tolist() == right.tolist()
