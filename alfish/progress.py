@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -17,6 +18,10 @@ class Progress:
     updates: int = 0  # optimizer steps
     episodes: int = 0
     fraction: float = 0.0  # of the budget, 0 to 1
+
+    def follow(self, field: str, at: Callable[[float], float]) -> float:
+        """What a scheduler says now. While a graph is made, another class answers with a tensor that will follow it."""
+        return at(getattr(self, field))
 
     def state_dict(self) -> dict[str, int | float]:
         return dict(vars(self))

@@ -10,7 +10,7 @@ from alfish.config.ranges import Range
 from alfish.config.registry import configurable
 from alfish.losses.policy_gradient import normalize_advantages, policy_gradient_loss
 from alfish.losses.value_ops import discounted_return, td_lambda
-from alfish.optimizers.schedulers import Scheduler, as_scheduler
+from alfish.optimizers.schedulers import Scheduler, as_scheduler, is_zero
 from alfish.progress import Progress
 from alfish.types import LossInfo, Nest, TimeStep, record
 
@@ -88,7 +88,7 @@ class ActorCriticLoss:
     def __call__(self, info: ActorCriticInfo, progress: Progress, diagnose: bool = True) -> LossInfo:
         """The loss `[T, B]` and its parts; with `diagnose` also what is only looked at."""
         policy, entropy, entropy_weight = info.action_distribution, None, self._entropy_weight(progress)
-        if entropy_weight:
+        if not is_zero(entropy_weight):
             log_prob, entropy = policy.log_prob_and_entropy(info.action)
         else:
             log_prob = policy.log_prob(info.action)

@@ -97,7 +97,8 @@ class Algorithm(nn.Module):
         """The action to explore with, and as `info` what training needs to know about it.
 
         With `TrainerConfig.compile` a graph is made of it at the first step, so it must not depend on what else changes
-        in Python, such as a counter of its own. Schedulers and new tensors of modules are noticed; then there is none.
+        in Python, such as a counter of its own. What schedulers say is followed. Other looks at the progress and new
+        tensors of modules are noticed; then there is no graph.
         """
         raise NotImplementedError(f"{type(self).__name__} has no rollout_step: it cannot act")
 

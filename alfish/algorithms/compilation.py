@@ -80,8 +80,9 @@ def compile_graph(function: Callable[[Tensors], Tensors], inputs: Tensors) -> Co
     used = _drop_unused(graph, len(inputs))
     examples = [*[examples[index] for index in used], *examples[len(inputs) :]]
     # In this process: workers of its own would outlive the compilation, and meet the signals of a run. Without looking
-    # at the shapes of all inputs in every call: whoever has the graph knows what it was made for.
-    with torch.no_grad(), config.patch(compile_threads=1, size_asserts=False):
+    # at the shapes of all inputs in every call: whoever has the graph knows what it was made for. With the calls of the
+    # kernels in C++ as well: Python takes as long for them as small kernels do.
+    with torch.no_grad(), config.patch(compile_threads=1, size_asserts=False, cpp_wrapper=True):
         run: Any = compile_fx(graph, examples)
     # Without what keeps dynamo, which is not used, from tracing it.
     return CompiledGraph(getattr(run, "__wrapped__", run), used, captured, draws)

@@ -10,7 +10,7 @@ import torch
 
 from alfish import nest
 from alfish.algorithms.compilation import CannotCompile, CompiledGraph, compile_graph, failure
-from alfish.algorithms.tracing import traced
+from alfish.algorithms.tracing import FollowedNumber, traced
 from alfish.types import AlgStep, Nest, TimeStep
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class _Compiled(NamedTuple):
     graph: CompiledGraph
     layout: Layout  # of the inputs that it reads
     answer: AlgStep  # its leaves are numbers of outputs; an action is often there twice
+    followed: list[FollowedNumber]  # what the graph reads besides
 
 
 class CompiledRolloutStep:
@@ -46,6 +47,8 @@ class CompiledRolloutStep:
         compiled = self._compiled
         if compiled is None or _layout(inputs, compiled.graph.used) != compiled.layout:
             return self._algorithm.rollout_step(time_step, state)
+        for number in compiled.followed:
+            number.refresh(self._algorithm.progress)
         outputs = compiled.graph(inputs)
         step: AlgStep = nest.map(outputs.__getitem__, compiled.answer)
         return step
@@ -77,7 +80,7 @@ class CompiledRolloutStep:
         inputs = nest.leaves((time_step, state))
         with traced(self._algorithm) as watch:
             graph = compile_graph(act, inputs)
-        return _Compiled(graph, _layout(inputs, graph.used), answers[0])
+        return _Compiled(graph, _layout(inputs, graph.used), answers[0], watch.followed)
 
 
 def _layout(inputs: list[torch.Tensor], used: tuple[int, ...]) -> Layout:

@@ -26,7 +26,7 @@ from alfish.networks.network import unroll_network
 from alfish.networks.noisy import noisy_layers
 from alfish.networks.q import QNetwork
 from alfish.optimizers.optimizer import Optimizer
-from alfish.optimizers.schedulers import Scheduler, as_scheduler
+from alfish.optimizers.schedulers import Scheduler, as_scheduler, is_zero
 from alfish.specs import TensorSpec
 from alfish.types import AlgStep, Experience, LossInfo, Nest, StepType, TimeStep
 
@@ -121,9 +121,7 @@ class DqnAlgorithm(RLAlgorithm):
     def rollout_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         for layer in self._noisy_online:
             layer.reset_noise(self.generator)
-        epsilon = self._epsilon(self.progress)
-        self.summary.scalar("Exploration/epsilon", epsilon)
-        return self._step(time_step, state, epsilon)
+        return self._step(time_step, state, self._epsilon(self.progress))
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> AlgStep:
         return self._step(time_step, state, self.epsilon_greedy)
@@ -136,16 +134,18 @@ class DqnAlgorithm(RLAlgorithm):
         q, state = self.q_network(time_step.observation, state)
         q = self._one_per_action(q)
         best = q.argmax(-1)
-        if epsilon > 0:
+        if not is_zero(epsilon):
             chances = torch.rand(q.shape, generator=self.generator, device=self.generator.device)
             coin = torch.rand(best.shape, generator=self.generator, device=self.generator.device)
-            if coin.min().item() < epsilon:  # of few environments, all are greedy in most steps
-                # The largest of uniform numbers is equally likely to be at any of the allowed actions.
-                any_allowed = chances.to(q.device).masked_fill(q <= MASKED_LOGIT / 2, -1.0).argmax(-1)
-                best = torch.where(coin.to(q.device) < epsilon, any_allowed, best)
+            # The largest of uniform numbers is equally likely to be at any of the allowed actions.
+            any_allowed = chances.to(q.device).masked_fill(q <= MASKED_LOGIT / 2, -1.0).argmax(-1)
+            best = torch.where(coin.to(q.device) < epsilon, any_allowed, best)
         return AlgStep(best + self._first_action if self._first_action else best, state)
 
     # Learning
+
+    def after_train_iter(self, experience: Experience) -> None:
+        self.summary.scalar("Exploration/epsilon", lambda: self._epsilon(self.progress))
 
     def compute_loss(self, experience: Experience) -> LossInfo:
         for layer in self._noisy_all:

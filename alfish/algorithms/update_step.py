@@ -12,9 +12,10 @@ import torch
 
 from alfish import nest
 from alfish.algorithms.compilation import CannotCompile, CompiledGraph, compile_graph, failure, find_compiler
-from alfish.algorithms.tracing import traced
+from alfish.algorithms.tracing import FollowedNumber, traced
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.algorithms.updater import Updater, total_loss
+from alfish.optimizers.optimizer import GradientNorms
 from alfish.types import LossInfo, Nest
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class UpdateStep:
 class _Compiled(NamedTuple):
     graph: CompiledGraph
     loss: LossInfo  # its structure
+    followed: list[FollowedNumber]  # what the graph reads besides learning rates
 
 
 class CompiledUpdateStep(UpdateStep):
@@ -69,7 +71,7 @@ class CompiledUpdateStep(UpdateStep):
         self._parts = list(algorithm.tree())
         self._optimizers = updater.ownership.optimizers
         device = next(algorithm.parameters()).device
-        self._rates = {name: _Rate(device) for name in self._optimizers}
+        self._rates = {name: FollowedNumber(each.current_lr, device) for name, each in self._optimizers.items()}
         self._graphs: dict[Hashable, _Compiled] = {}
         self._states: list[Any] = []  # of the optimizers, when the graphs were made
         self._given_up = False
@@ -80,8 +82,8 @@ class CompiledUpdateStep(UpdateStep):
         if compiled is None:
             return super().__call__(batch)
         shown = self._look(batch) if self._algorithm.summary.enabled else None
-        for name, optimizer in self._optimizers.items():
-            self._rates[name].set(optimizer.current_lr(self._algorithm.progress))
+        for number in (*self._rates.values(), *compiled.followed):
+            number.refresh(self._algorithm.progress)
         numbers, *parts = compiled.graph(leaves)
         loss_info: LossInfo = nest.unflatten(compiled.loss, parts)
         value, *norms = numbers.tolist()
@@ -135,26 +137,26 @@ class CompiledUpdateStep(UpdateStep):
 
         with traced(self._algorithm) as watch:
             graph = compile_graph(update, nest.leaves(batch))
-        return _Compiled(graph, structure[0])
+        return _Compiled(graph, structure[0], watch.followed)
 
     def _step(self, loss: torch.Tensor) -> torch.Tensor:
         """Changes parameters and optimizer states unless a number is not finite; the norms of the gradients."""
-        owned = [optimizer.named_parameters for optimizer in self._optimizers.values()]
-        parameters = [parameter for each in owned for parameter in each.values()]
+        owned = [each.named_parameters.values() for each in self._optimizers.values()]
+        parameters = [parameter for each in owned for parameter in each]
         gradients = iter(torch.autograd.grad(loss, parameters, allow_unused=True))
         with torch.no_grad():
-            steps = []
-            for (name, optimizer), each in zip(self._optimizers.items(), owned, strict=True):
-                by_name = {
-                    key: gradient for key, gradient in zip(each, gradients, strict=False) if gradient is not None
-                }
-                steps.append(optimizer.steps(by_name, self._rates[name].tensor))
-            norms = torch.stack([step.norm for step in steps])
-            is_finite = torch.isfinite(loss.detach()) & torch.isfinite(norms).all()
-            for step in steps:
-                for old, new in step.changes:
-                    old.copy_(torch.where(is_finite, new, old))
-        return norms
+            graded = {
+                name: {key: gradient for key in optimizer.named_parameters if (gradient := next(gradients)) is not None}
+                for name, optimizer in self._optimizers.items()
+            }
+            rates = {name: rate.tensor for name, rate in self._rates.items()}
+            norms = {name: GradientNorms.of(list(each.values()), rates[name]) for name, each in graded.items()}
+            totals = torch.stack([each.total for each in norms.values()])
+            is_finite = torch.isfinite(loss.detach()) & torch.isfinite(totals).all()
+            for name, optimizer in self._optimizers.items():
+                for old, new in optimizer.changes(graded[name], norms[name], rates[name], is_finite):
+                    old.copy_(new)
+        return totals
 
     @contextmanager
     def _same_random_numbers(self) -> Iterator[None]:
@@ -164,19 +166,6 @@ class CompiledUpdateStep(UpdateStep):
         yield
         for generator, state in zip(generators, states, strict=True):
             generator.set_state(state)
-
-
-class _Rate:
-    """A learning rate as the tensor that graphs read, so that another one needs no other graph."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.tensor = torch.zeros((), dtype=torch.float64, device=device)
-        self._value = 0.0
-
-    def set(self, value: float) -> None:
-        if value != self._value:
-            self.tensor.fill_(value)
-            self._value = value
 
 
 def make_update_step(

@@ -29,22 +29,28 @@ class _AdamFamily(Optimizer):
             "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
         }
 
+    def _factors(self, state: State, lr: torch.Tensor) -> list[torch.Tensor]:
+        # In float64, as the kernels have it: 1 - 0.999 has four digits in float32.
+        step = (state["step"] + 1).double()
+        corrections = [1 - beta**step for beta in self._betas]
+        factors = [lr / corrections[0], corrections[1].sqrt()]
+        if self._decoupled_weight_decay:
+            factors.append(1 - lr * self._weight_decay)
+        return [factor.float() for factor in factors]
+
     def _formula(
-        self, parameter: torch.Tensor, gradient: torch.Tensor, state: State, lr: torch.Tensor
+        self, parameter: torch.Tensor, gradient: torch.Tensor, state: State, *factors: torch.Tensor
     ) -> tuple[torch.Tensor, State]:
         beta1, beta2 = self._betas
-        if self._decoupled_weight_decay:
-            parameter = parameter * (1 - lr * self._weight_decay).float()
+        scale, root, *kept = factors
+        if kept:
+            parameter = parameter * kept[0]
         elif self._weight_decay:
             gradient = gradient + self._weight_decay * parameter
-        step = state["step"] + 1
         average = torch.lerp(state["exp_avg"], gradient, 1 - beta1)
         square = state["exp_avg_sq"] * beta2 + gradient * gradient * (1 - beta2)
-        # In float64, as the kernels have it: 1 - 0.999 has four digits in float32.
-        scale = (lr / (1 - beta1 ** step.double())).float()
-        root = (1 - beta2 ** step.double()).sqrt().float()
         changed = parameter - scale * average / (square.sqrt() / root + self._eps)
-        return changed, {"step": step, "exp_avg": average, "exp_avg_sq": square}
+        return changed, {"step": state["step"] + 1, "exp_avg": average, "exp_avg_sq": square}
 
     def _update(
         self,

@@ -24,11 +24,17 @@ LearningRate = Annotated[float, Range(min=0)] | Scheduler
 State = dict[str, torch.Tensor]  # of one parameter, e.g. {"step": ..., "exp_avg": ..., "exp_avg_sq": ...}
 
 
-class Steps(NamedTuple):
-    """What a step changes."""
+class GradientNorms(NamedTuple):
+    """As tensors; before clipping."""
 
-    norm: torch.Tensor  # of all gradients, before clipping
-    changes: list[tuple[torch.Tensor, torch.Tensor]]  # parameters and state, each with its new value
+    total: torch.Tensor  # of all gradients together
+    each: list[torch.Tensor]
+
+    @classmethod
+    def of(cls, gradients: Sequence[torch.Tensor], like: torch.Tensor) -> GradientNorms:
+        each = [gradient.square().sum().sqrt() for gradient in gradients]
+        total = torch.stack(each).square().sum().sqrt() if each else torch.zeros_like(like, dtype=torch.float32)
+        return cls(total, each)
 
 
 # Devices for which torch has fused optimizer kernels.
@@ -120,28 +126,44 @@ class Optimizer(ABC):
         for name in self._parameters:
             self._state(name)
 
-    def steps(self, gradients: Mapping[str, torch.Tensor], lr: torch.Tensor) -> Steps:
-        """What a step would change, as a pure function of tensors, for a graph that is compiled.
+    def changes(
+        self, gradients: Mapping[str, torch.Tensor], norms: GradientNorms, lr: torch.Tensor, is_made: torch.Tensor
+    ) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """What a step changes, as a pure function of tensors, for a graph that is compiled.
+
+        Returns parameters and parts of their state, each with its new value.
 
         Args:
             gradients: by the name of the parameter.
+            norms: of these gradients.
             lr: float64, so that it is as exact as the number of `step`.
+            is_made: bool; False leaves everything as it is.
         """
-        norms = [gradient.square().sum().sqrt() for gradient in gradients.values()]
-        norm = torch.stack(norms).square().sum().sqrt() if norms else torch.zeros_like(lr, dtype=torch.float32)
+        factors = [self._factors(self._states[name], lr) for name in gradients]
+        if self._gradient_clipping is not None:
+            measured = [norms.total] * len(gradients) if self._clip_by_global_norm else norms.each
+            clips = [(self._gradient_clipping / norm).clamp(max=1.0) for norm in measured]
+            factors = [[clip, *each] for clip, each in zip(clips, factors, strict=True)]
+        made, *numbers = _stored([is_made.float(), *(number for each in factors for number in each)])
+        rest = iter(numbers)
+        is_made = made != 0
         changes: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for (name, gradient), its_norm in zip(gradients.items(), norms, strict=True):
+        for (name, gradient), each in zip(gradients.items(), factors, strict=True):
+            own = [next(rest) for _ in each]
             if self._gradient_clipping is not None:
-                measured = norm if self._clip_by_global_norm else its_norm
-                gradient = gradient * (self._gradient_clipping / measured).clamp(max=1.0)
+                gradient = gradient * own.pop(0)
             parameter, state = self._parameters[name].detach(), self._states[name]
-            new_parameter, new_state = self._formula(parameter, gradient, state, lr)
-            changes.append((parameter, new_parameter))
-            changes.extend((state[key], new_state[key]) for key in new_state)
-        return Steps(norm, changes)
+            new_parameter, new_state = self._formula(parameter, gradient, state, *own)
+            pairs = [(parameter, new_parameter), *((state[key], new) for key, new in new_state.items())]
+            changes.extend((old, torch.where(is_made, new, old)) for old, new in pairs)
+        return changes
+
+    def _factors(self, state: State, lr: torch.Tensor) -> list[torch.Tensor]:
+        """What `_formula` needs to know of the learning rate: float32 numbers, the same for all of a parameter."""
+        return [lr.float()]
 
     def _formula(
-        self, parameter: torch.Tensor, gradient: torch.Tensor, state: State, lr: torch.Tensor
+        self, parameter: torch.Tensor, gradient: torch.Tensor, state: State, *factors: torch.Tensor
     ) -> tuple[torch.Tensor, State]:
         """The parameter and its state after a step: what `_update` does, without changing anything."""
         raise NotImplementedError(f"{type(self).__name__} has no _formula")
@@ -204,6 +226,11 @@ class Optimizer(ABC):
         clipping = "" if self._gradient_clipping is None else f", gradient_clipping={self._gradient_clipping:g}"
         lr = repr(self._lr) if type(self._lr).__repr__ is not object.__repr__ else type(self._lr).__name__
         return f"{type(self).__name__}(lr={lr}{clipping})"
+
+
+def _stored(numbers: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    """The same numbers, now in memory: else a compiler may compute each anew for every few elements it is used for."""
+    return torch.stack(list(numbers)).unbind()
 
 
 def global_norm(norms: Sequence[float]) -> float:

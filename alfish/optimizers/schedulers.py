@@ -49,7 +49,7 @@ class Scheduler(ABC):
         self._field = _FIELDS[progress_type]
 
     def __call__(self, progress: Progress) -> float:
-        return self.at(getattr(progress, self._field))
+        return progress.follow(self._field, self.at)
 
     @abstractmethod
     def at(self, position: float) -> float:
@@ -277,3 +277,8 @@ def warm_up(position: float, period: float) -> float:
 def as_scheduler(value: float | Scheduler) -> Scheduler:
     """A scheduler from what an option holds: a number, or a scheduler already."""
     return value if isinstance(value, Scheduler) else ConstantScheduler(value)
+
+
+def is_zero(value: float) -> bool:
+    """Whether a scheduler says 0. Never of the tensor that stands for what it says while a graph is made."""
+    return isinstance(value, float) and value == 0

@@ -48,15 +48,16 @@ class SGD(Optimizer):
         return {"momentum": torch.zeros_like(parameter, requires_grad=False)} if self._momentum else {}
 
     def _formula(
-        self, parameter: torch.Tensor, gradient: torch.Tensor, state: State, lr: torch.Tensor
+        self, parameter: torch.Tensor, gradient: torch.Tensor, state: State, *factors: torch.Tensor
     ) -> tuple[torch.Tensor, State]:
+        (lr,) = factors
         if self._weight_decay:
             gradient = gradient + self._weight_decay * parameter
         if not self._momentum:
-            return parameter - lr.float() * gradient, {}
+            return parameter - lr * gradient, {}
         momentum = self._momentum * state["momentum"] + gradient
         direction = gradient + self._momentum * momentum if self._nesterov else momentum
-        return parameter - lr.float() * direction, {"momentum": momentum}
+        return parameter - lr * direction, {"momentum": momentum}
 
     def _update(
         self,
@@ -114,8 +115,9 @@ class RMSprop(Optimizer):
         return state
 
     def _formula(
-        self, parameter: torch.Tensor, gradient: torch.Tensor, state: State, lr: torch.Tensor
+        self, parameter: torch.Tensor, gradient: torch.Tensor, state: State, *factors: torch.Tensor
     ) -> tuple[torch.Tensor, State]:
+        (lr,) = factors
         if self._weight_decay:
             gradient = gradient + self._weight_decay * parameter
         square = self._alpha * state["square_avg"] + (1 - self._alpha) * gradient * gradient
@@ -123,7 +125,7 @@ class RMSprop(Optimizer):
         direction = gradient / (square.sqrt() + self._eps)
         if self._momentum:
             changed["momentum"] = direction = self._momentum * state["momentum"] + direction
-        return parameter - lr.float() * direction, changed
+        return parameter - lr * direction, changed
 
     def _update(
         self,

@@ -29,6 +29,7 @@ ALGORITHMS: dict[str, Any] = {
     "ppo with memory": partial(start_run, PPOAlgorithm, recurrent=True, mini_batch_length=4),
     "sac": partial(start_replay, SacAlgorithm, env_kwargs=CONTINUOUS, **SAC_NETWORKS),
     "ddpg": partial(start_replay, DdpgAlgorithm, env_kwargs=CONTINUOUS, **DDPG_NETWORKS),
+    "dqn": partial(start_replay, DqnAlgorithm, q_network_ctor=Q, rollout_epsilon_greedy=0.5),
 }
 
 
@@ -36,6 +37,18 @@ class _Telling(PPOAlgorithm):
     def rollout_step(self, time_step: TimeStep, state: Any) -> AlgStep:
         self.summary.scalar("acting", 1.0)
         return super().rollout_step(time_step, state)
+
+
+class _Impatient(PPOAlgorithm):
+    def rollout_step(self, time_step: TimeStep, state: Any) -> AlgStep:
+        step = super().rollout_step(time_step, state)
+        return step if self.progress.iterations < 9 else replace(step, output=step.output * 0)
+
+
+class _Choosy(PPOAlgorithm):
+    def rollout_step(self, time_step: TimeStep, state: Any) -> AlgStep:
+        step = super().rollout_step(time_step, state)
+        return step if step.output.sum() < 9 else replace(step, output=step.output * 0)
 
 
 @pytest.fixture(autouse=True)
@@ -106,18 +119,10 @@ def test_inputs_of_another_layout_are_answered_by_the_algorithm() -> None:
     ("make", "reason"),
     [
         (partial(start_run, _Telling), "it writes summaries while it acts"),
-        (partial(start_replay, DqnAlgorithm, q_network_ctor=Q), "what to do is decided by the values of tensors"),
+        (partial(start_run, _Choosy), "what to do is decided by the values of tensors"),
         (
-            partial(
-                start_replay,
-                DdpgAlgorithm,
-                env_kwargs=CONTINUOUS,
-                exploration_noise_ctor=partial(
-                    GaussianNoise, stddev=LinearScheduler("iterations", [(0, 0.1), (9, 0.0)])
-                ),
-                **DDPG_NETWORKS,
-            ),
-            "what it does changes with the progress of the run: it has a scheduler",
+            partial(start_run, _Impatient),
+            "what it does changes with the progress of the run in another way than by a scheduler",
         ),
     ],
 )
@@ -126,6 +131,33 @@ def test_what_cannot_be_compiled_is_answered_by_the_algorithm(make: Any, reason:
     act = CompiledRolloutStep(other)
     assert_same(steps(other, act), steps(one, one.rollout_step))
     assert act.compilation == f"off: {reason}"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(
+            start_replay,
+            DqnAlgorithm,
+            q_network_ctor=Q,
+            rollout_epsilon_greedy=LinearScheduler("iterations", [(0, 1.0), (9, 0.0)]),
+        ),
+        partial(
+            start_replay,
+            DdpgAlgorithm,
+            env_kwargs=CONTINUOUS,
+            exploration_noise_ctor=partial(GaussianNoise, stddev=LinearScheduler("iterations", [(0, 0.1), (9, 0.0)])),
+            **DDPG_NETWORKS,
+        ),
+    ],
+)
+def test_schedulers_are_followed(make: Any) -> None:
+    one, other = make(), make()
+    act = CompiledRolloutStep(other)
+    for iteration in (0, 4, 8):
+        one.progress.iterations = other.progress.iterations = iteration
+        assert_same(steps(other, act, 20), steps(one, one.rollout_step, 20))
+    assert act.compilation == "on"
 
 
 def test_runs_act_by_it_where_updates_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

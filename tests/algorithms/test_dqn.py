@@ -166,6 +166,14 @@ def observed(batch: int, mask: list[int] | None = None) -> TimeStep:
     return TimeStep(rows, rows.float(), rows.float(), observation, rows, rows)
 
 
+def test_epsilon_is_in_the_summaries() -> None:
+    schedule = LinearScheduler("env_steps", [(0, 1.0), (8, 0.0)])
+    algorithm = start(algorithm={"rollout_epsilon_greedy": schedule})
+    algorithm.summary.enabled = True
+    algorithm.train_iter()
+    assert algorithm.summary.write()["Exploration/epsilon"] == schedule(algorithm.progress) < 1.0
+
+
 def test_random_actions_come_as_often_as_epsilon_says() -> None:
     four = BoundedTensorSpec((), torch.int64, np.asarray(0), np.asarray(3))
     schedule = LinearScheduler("env_steps", [(0, 1.0), (100, 0.0)])
