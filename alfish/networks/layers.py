@@ -41,7 +41,8 @@ def batched_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) ->
     number = x.size(0)
     if weight.size(0) > number:
         weight, bias = weight[:number], bias[:number]
-    y = torch.baddbmm(bias.unsqueeze(1), x.flatten(1, -2), weight.transpose(1, 2))
+    # Turned round, so that the gradient of the weights comes out as the weights lie in memory.
+    y = torch.baddbmm(bias.unsqueeze(2), weight, x.flatten(1, -2).transpose(1, 2)).transpose(1, 2)
     return y if x.dim() == 3 else y.reshape(*x.shape[:-1], -1)
 
 
