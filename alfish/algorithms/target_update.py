@@ -30,7 +30,9 @@ class TargetUpdater(nn.Module):
         # In lists, so that the networks do not become children: they belong to the algorithm.
         self._source: list[torch.Tensor] = list(source.parameters())
         self._target: list[torch.Tensor] = list(target.parameters())
-        self._with_buffers = [(source, target)] if any(True for _ in source.buffers()) else []
+        # Of modules, which may put new tensors in their places.
+        pairs = zip(source.modules(), target.modules(), strict=True)
+        self._buffer_pairs = [(one._buffers, other._buffers) for one, other in pairs if one._buffers]
         self._tau = tau
         self._period = period
         self._count = 0  # of steps; reading it from a tensor at every step would cost more than moving a small target
@@ -53,9 +55,11 @@ class TargetUpdater(nn.Module):
     @torch.no_grad()
     def _move(self) -> None:
         torch._foreach_lerp_(self._target, self._source, self._tau)
-        for source, target in self._with_buffers:
-            for copy, original in zip(target.buffers(), source.buffers(), strict=True):
-                copy.copy_(original)
+        for source, target in self._buffer_pairs:
+            for name, original in source.items():
+                copy = target[name]
+                if copy is not None and original is not None:
+                    copy.copy_(original)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         self.num_steps.fill_(self._count)
