@@ -111,12 +111,13 @@ class _ActionLeaf:
         self._bounds = (space.low, space.high) if clip and bounded else None  # type: ignore[attr-defined]
 
     def numpy(self, value: torch.Tensor) -> Array:
-        """Shares the memory of `value`, if it can be."""
-        if value.shape != self._shape:
-            raise ValueError(f"an action of shape {tuple(value.shape)}; the environment takes {self._shape}")
-        if value.dtype is not self._dtype or not value.is_cpu:
-            value = value.to("cpu", self._dtype)
-        array: Array = value.detach().numpy() if value.requires_grad else value.numpy()
+        """Shares the memory of `value`, if it can be. Its dtype may be another than that of the spec."""
+        try:
+            array: Array = value.numpy()
+        except (RuntimeError, TypeError):  # it has a gradient, is elsewhere, or of a dtype that is torch's alone
+            array = value.detach().to("cpu", self._dtype).numpy()
+        if array.shape != self._shape:
+            raise ValueError(f"an action of shape {array.shape}; the environment takes {self._shape}")
         return array
 
     def given(self, stored: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, repeat
 from math import prod
 from typing import NamedTuple
@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from alfish import nest, specs
-from alfish.environments.spaces import Array
+from alfish.environments.conversion import numpy_dtype
+from alfish.environments.spaces import Array, Field
 from alfish.types import Nest, StepType, TimeStep
 
 # Rows begin where torch's own tensors do, so that no kernel takes another way for one than for the other.
@@ -45,105 +46,121 @@ class StepMemory:
     def __init__(
         self, batch_size: int, observation_spec: Nest, action_spec: Nest, reward_shape: Shape, info_keys: Sequence[str]
     ) -> None:
-        self._batch_size = batch_size
         self._observation_spec = observation_spec
         self._action_spec = action_spec
         self._info_keys = tuple(info_keys)
         self._env_id = torch.arange(batch_size)
-        observations, self._actions = nest.leaves(observation_spec), nest.leaves(action_spec)
+        observations, actions = nest.leaves(observation_spec), nest.leaves(action_spec)
+        num_bytes = batch_size * (specs.nbytes(observations) + specs.nbytes(actions))
+        num_steps = max(1, min(_MOST_STEPS, _MOST_BYTES // max(1, num_bytes)))
+
+        def fields(leaves: Sequence[specs.TensorSpec]) -> list[Field]:
+            return [((batch_size, *leaf.shape), numpy_dtype(leaf.dtype)) for leaf in leaves]
+
+        # Actions are kept for longer than the rest, and integers may be pictures: what is kept must not keep these.
         self._is_float = [leaf.dtype is torch.float32 for leaf in observations]
-        self._floats = [leaf for leaf in observations if leaf.dtype is torch.float32] + [specs.TensorSpec(reward_shape)]
-        self._others = [leaf for leaf in observations if leaf.dtype is not torch.float32]
-        num_bytes = batch_size * (specs.nbytes(observations) + specs.nbytes(self._actions))
-        self._num_steps = max(1, min(_MOST_STEPS, _MOST_BYTES // max(1, num_bytes)))
-        self.zeros = np.zeros(sum(self._widths()), np.float32)  # like the `numbers` of a step
-        self._block: list[StepArrays] = []
-        self._taken = 0  # of the block
+        floats = [leaf for leaf in observations if leaf.dtype is torch.float32]
+        others = [leaf for leaf in observations if leaf.dtype is not torch.float32]
+        numbers = fields([*floats, specs.TensorSpec(reward_shape)])
+        marks = fields([specs.TensorSpec((), torch.int32), *[specs.TensorSpec(())] * (1 + len(info_keys))])
+        self._num_numbers = len(numbers)
+        self._numbers_and_marks = _Rows(num_steps, numbers + marks, zeros=True)
+        self._others = _Rows(num_steps, fields(others))
+        self._actions = _Rows(num_steps, fields(actions))
+        self._width = sum(map(_padded_size, numbers)) // np.dtype(np.float32).itemsize
+        self.zeros = np.zeros(self._width, np.float32)  # like the `numbers` of a step
+        self._left: Iterator[StepArrays] = iter(())  # of the block
 
     def take(self) -> StepArrays:
         """Memory that nobody else has or will be given."""
-        if self._taken == len(self._block):
-            # Also when somebody only looks, later rows may be learned from.
-            with torch.inference_mode(False), torch.no_grad():
-                self._block = self._made()
-            self._taken = 0
-        # Steps stay in the block, whose tensors then go all at once: a third of the time of one by one.
-        self._taken += 1
-        return self._block[self._taken - 1]
+        # The iterator holds its steps to the last, so their tensors go all at once: a third of the time of one by one.
+        # And they go before others are made, which then get memory that is still in the cache.
+        step = next(self._left, None)
+        if step is not None:
+            return step
+        # Also when somebody only looks, later rows may be learned from.
+        with torch.inference_mode(False), torch.no_grad():
+            self._left = iter(self._made())
+        return next(self._left)
 
     def _made(self) -> list[StepArrays]:
-        number, batch = self._num_steps, self._batch_size
-        numbers, floats = self._floats_of_a_block()
-        *float_leaves, rewards = floats
-        left_floats, left_others = iter(float_leaves), iter([self._empty(leaf) for leaf in self._others])
+        memory, leaves = self._numbers_and_marks.made()
+        *floats, rewards = leaves[: self._num_numbers]
+        step_types, discounts, *infos = leaves[self._num_numbers :]
+        left_floats, left_others = iter(floats), iter(self._others.made()[1])
         observations = [next(left_floats if is_float else left_others) for is_float in self._is_float]
-        actions = [self._empty(leaf) for leaf in self._actions]
-        step_types = self._rows((batch,), torch.int32).fill_(StepType.MID)
-        discounts = self._rows((batch,), torch.float32).fill_(1.0)
-        infos = [self._rows((batch,), torch.float32).fill_(torch.nan) for _ in self._info_keys]
-
-        def arrays(tensors: list[torch.Tensor]) -> list[list[Array]]:
-            """By step, then by leaf."""
-            return [list(row) for row in zip(*(tensor.numpy() for tensor in tensors), strict=True)]
-
-        def nests(spec: Nest, tensors: list[torch.Tensor]) -> list[Nest]:
-            if nest.is_leaf(spec):
-                return list(tensors[0].unbind())
-            return [nest.unflatten(spec, row) for row in zip(*(tensor.unbind() for tensor in tensors), strict=True)]
-
-        info_tensors: list[Nest] = [()] * number
-        info_arrays: list[dict[str, Array]] = [{}] * number
+        actions = self._actions.made()[1]
+        step_types.fill(StepType.MID)
+        discounts.fill(1.0)
+        info_arrays: Iterable[dict[str, Array]] = repeat({})
+        info_tensors: Iterable[Nest] = repeat(())
         if infos:
-            columns = [tensor.unbind() for tensor in infos]
+            for array in infos:
+                array.fill(np.nan)
+            info_arrays = [dict(zip(self._info_keys, row, strict=True)) for row in zip(*infos, strict=True)]
+            columns = [_tensors(array) for array in infos]
             info_tensors = [dict(zip(self._info_keys, row, strict=True)) for row in zip(*columns, strict=True)]
-            info_arrays = [dict(zip(self._info_keys, row, strict=True)) for row in arrays(infos)]
         time_steps = map(
             _time_step,
-            step_types.unbind(),
-            rewards.unbind(),
-            discounts.unbind(),
-            nests(self._observation_spec, observations),
-            nests(self._action_spec, actions),
+            _tensors(step_types),
+            _tensors(rewards),
+            _tensors(discounts),
+            _nests(self._observation_spec, observations),
+            _nests(self._action_spec, actions),
             repeat(self._env_id),
             info_tensors,
         )
-        return list(
-            map(
-                StepArrays,
-                step_types.numpy(),
-                rewards.numpy(),
-                discounts.numpy(),
-                arrays(observations),
-                arrays(actions),
-                info_arrays,
-                numbers.numpy(),
-                time_steps,
-            )
+        columns_of_a_step = (
+            step_types,
+            rewards,
+            discounts,
+            map(list, zip(*observations, strict=True)),
+            map(list, zip(*actions, strict=True)),
+            info_arrays,
+            memory.view(np.float32)[:, : self._width],
+            time_steps,
         )
+        return list(map(StepArrays._make, zip(*columns_of_a_step, strict=False)))
 
-    def _floats_of_a_block(self) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """The rows of all leaves that are checked for nan, and each of these leaves; zeros between them."""
-        sizes = [self._batch_size * prod(leaf.shape) for leaf in self._floats]
-        widths = self._widths()
-        numbers = torch.zeros(self._num_steps, sum(widths))
-        starts = accumulate(widths, initial=0)
-        leaves = [
-            numbers[:, start : start + size].view(self._num_steps, self._batch_size, *leaf.shape)
-            for start, size, leaf in zip(starts, sizes, self._floats, strict=False)
+
+class _Rows:
+    """Makes memory for some leaves of a block of steps: one allocation, cut by numpy, which torch takes longer for.
+
+    Args:
+        num_steps: in the block.
+        fields: shape, with the batch, and dtype of each leaf.
+        zeros: everything is 0 at first, also what lies between the leaves; else it is undefined.
+    """
+
+    def __init__(self, num_steps: int, fields: Sequence[Field], zeros: bool = False) -> None:
+        sizes = [_padded_size(field) for field in fields]
+        num_bytes = sum(sizes)  # of a step
+        self._shape = (num_steps, num_bytes)
+        self._make = torch.zeros if zeros else torch.empty
+        offsets = accumulate(sizes, initial=0)
+        self._layout = [
+            ((num_steps, *shape), dtype, offset, (num_bytes, *_strides(shape, dtype.itemsize)))
+            for (shape, dtype), offset in zip(fields, offsets, strict=False)
         ]
-        return numbers, leaves
 
-    def _widths(self) -> list[int]:
-        return [_padded(self._batch_size * prod(leaf.shape), 4) for leaf in self._floats]
+    def made(self) -> tuple[Array, list[Array]]:
+        """The bytes, `[num_steps, num_bytes]`, and each leaf in them, `[num_steps, B, ...]`."""
+        memory = self._make(self._shape, dtype=torch.uint8).numpy()  # aligned, which numpy's own is not
+        return memory, [
+            np.ndarray(shape, dtype, memory, offset, strides) for shape, dtype, offset, strides in self._layout
+        ]
 
-    def _empty(self, leaf: specs.TensorSpec) -> torch.Tensor:
-        return self._rows((self._batch_size, *leaf.shape), leaf.dtype)
 
-    def _rows(self, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
-        """`[num_steps, *shape]`."""
-        size = prod(shape)
-        rows = torch.empty(self._num_steps, _padded(size, dtype.itemsize), dtype=dtype)
-        return rows[:, :size].view(self._num_steps, *shape)
+def _tensors(array: Array) -> tuple[torch.Tensor, ...]:
+    """By step."""
+    return torch.from_numpy(array).unbind()
+
+
+def _nests(spec: Nest, arrays: list[Array]) -> Sequence[Nest]:
+    """By step."""
+    if nest.is_leaf(spec):
+        return _tensors(arrays[0])
+    return [nest.unflatten(spec, row) for row in zip(*map(_tensors, arrays), strict=True)]
 
 
 def _time_step(
@@ -169,7 +186,12 @@ def _time_step(
     return time_step
 
 
-def _padded(size: int, itemsize: int) -> int:
-    """So many elements that the next row is aligned."""
-    step = _ALIGNMENT // itemsize
-    return -(-size // step) * step
+def _padded_size(field: Field) -> int:
+    """So many bytes that what follows is aligned."""
+    shape, dtype = field
+    return -(-prod(shape) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
+
+
+def _strides(shape: Shape, itemsize: int) -> Shape:
+    """In bytes, of an array without gaps."""
+    return tuple(itemsize * prod(shape[axis + 1 :]) for axis in range(len(shape)))

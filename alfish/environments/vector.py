@@ -13,7 +13,6 @@ from alfish.environments.faults import returned
 from alfish.environments.loading import find_spec
 from alfish.environments.quick_spaces import quick
 from alfish.environments.spaces import Array
-from alfish.environments.step_memory import StepArrays
 from alfish.errors import ConfigError, EnvironmentFault
 from alfish.types import Nest, StepType, TimeStep
 
@@ -78,7 +77,9 @@ class VectorEnvironment(AdaptedEnvironment):
         self._over = self._over[:0]
         if memory.infos:
             self._info.write_batch(memory.infos, infos)
-        self._refuse_not_finite(memory, "a reset")
+        problems = self._not_finite(memory)
+        if problems:
+            raise self._first_of(problems, "a reset")
         return self._first(memory)
 
     def step(self, action: Nest) -> TimeStep:
@@ -101,7 +102,9 @@ class VectorEnvironment(AdaptedEnvironment):
             self._begin_rows(first, memory)
         if memory.infos:
             self._info.write_batch(memory.infos, infos)
-        self._refuse_not_finite(memory, "a step")
+        problems = self._not_finite(memory)
+        if problems:
+            raise self._first_of(problems, "a step")
         return memory.time_step
 
     def render(self) -> Array | None:
@@ -117,9 +120,9 @@ class VectorEnvironment(AdaptedEnvironment):
     def _fault(self, doing: str, error: Exception) -> EnvironmentFault:
         return EnvironmentFault(f"{self.name}: the environments raised {type(error).__name__} in a {doing}: {error}")
 
-    def _refuse_not_finite(self, memory: StepArrays, doing: str) -> None:
-        for index, what in self._not_finite(memory).items():
-            raise returned(self.name, index, f"in {doing}", what)
+    def _first_of(self, problems: Mapping[int, str], doing: str) -> EnvironmentFault:
+        index, what = next(iter(problems.items()))
+        return returned(self.name, index, f"in {doing}", what)
 
 
 def make_native(env_name: str, num_envs: int, options: Mapping[str, Any]) -> gym.vector.VectorEnv[Any, Any, Any]:

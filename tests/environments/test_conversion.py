@@ -71,6 +71,33 @@ def test_a_batch_equals_its_rows(space: gym.Space[Any]) -> None:
     assert batched.contains(actions.batch(stored))
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        torch.tensor([[0.5], [-1.0]], requires_grad=True),
+        torch.tensor([[0.5], [-1.0]], dtype=torch.float64),
+        torch.tensor([[0.5], [-1.0]], dtype=torch.bfloat16),
+    ],
+    ids=["with gradient", "float64", "a dtype that numpy has not"],
+)
+def test_actions_of_another_kind_are_converted(action: torch.Tensor) -> None:
+    actions = Actions(Box(-1.0, 1.0, (1,), np.float32), 2, clip=True)
+    stored = [np.zeros((2, 1), np.float32)]
+    actions.store(action, stored)
+    assert stored[0].tolist() == [[0.5], [-1.0]]
+
+
+def test_fractions_of_a_whole_action_are_cut_off() -> None:
+    stored = [np.zeros(2, np.int64)]
+    Actions(Discrete(5), 2, clip=True).store(torch.tensor([1.0, 3.9]), stored)
+    assert stored[0].tolist() == [1, 3]
+
+
+def test_an_action_is_not_spread_over_the_batch() -> None:
+    with pytest.raises(ValueError, match=r"an action of shape \(1,\); the environment takes \(2,\)"):
+        Actions(Discrete(5), 2, clip=True).store(torch.tensor([1]), [np.zeros(2, np.int64)])
+
+
 def test_dicts_are_read_by_key() -> None:
     space = gym.spaces.Dict({"a": Discrete(9), "b": Discrete(9)})
     observations = Observations(space, 1)

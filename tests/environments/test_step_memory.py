@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 
 from alfish import nest
 from alfish.environments.step_memory import StepMemory
 from alfish.specs import BoundedTensorSpec, TensorSpec
-from alfish.types import StepType
+from alfish.types import StepType, replace
 
 NESTED = {"place": TensorSpec((3,)), "parts": (TensorSpec((2, 2), torch.uint8), TensorSpec(()))}
 CHOICE = BoundedTensorSpec((), torch.int64, np.array(0), np.array(4))
@@ -63,6 +65,36 @@ def test_every_tensor_is_aligned_as_torch_aligns_its_own() -> None:
         time_step = steps.take().time_step
         for tensor in (time_step.step_type, time_step.reward, time_step.observation, time_step.prev_action):
             assert tensor.data_ptr() % 64 == 0
+
+
+def test_leaves_of_every_kind_are_aligned_and_apart() -> None:
+    observation = {"a": TensorSpec((3,)), "b": TensorSpec((5,), torch.uint8), "c": TensorSpec((), torch.int64)}
+    steps = StepMemory(3, observation, {"x": CHOICE, "y": TensorSpec((2,))}, (2,), ("score", "luck"))
+    taken = [steps.take().time_step for _ in range(3)]
+    tensors = [leaf for step in taken for leaf in nest.leaves(replace(step, env_id=()))]
+    assert len(tensors) == 3 * 10
+    for tensor in tensors:
+        assert tensor.data_ptr() % 64 == 0
+        assert tensor.is_contiguous()
+    ends = sorted((tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes) for tensor in tensors)
+    assert all(end <= start for (_, end), (start, _) in pairwise(ends))
+
+
+def owner(array: np.ndarray) -> object:
+    """What has the memory that the array is a part of."""
+    return owner(array.base) if isinstance(array.base, np.ndarray) else array.base
+
+
+def test_a_kept_action_keeps_nothing_but_actions() -> None:
+    step = memory().take()
+    others = [*step.observation, step.reward, step.step_type, step.discount]
+    assert all(owner(step.prev_action[0]) is not owner(other) for other in others)
+
+
+def test_a_kept_number_keeps_no_picture() -> None:
+    step = memory().take()
+    place, picture, scalar = step.observation
+    assert all(owner(picture) is not owner(other) for other in (place, scalar, step.reward, step.step_type))
 
 
 def test_the_numbers_of_a_step_are_its_observed_floats_and_its_reward() -> None:
