@@ -13,7 +13,7 @@ import torch
 from alfish.algorithms.rl_algorithm import RLAlgorithm
 from alfish.config.problems import ConfigProblems
 from alfish.environments.sync import SyncEnvironment
-from alfish.training import environment_task, periodic_evaluation
+from alfish.training import environment_task, periodic_evaluation, signals
 from alfish.training.checkpoint import CheckpointFolder
 from alfish.training.evaluator import Evaluated, Finished, InProcessEvaluator
 from alfish.training.stop_condition import Plateau, ReturnAtLeast, WallTime
@@ -332,8 +332,9 @@ def test_the_last_evaluation_is_not_waited_for_longer_than_allowed(delayed, monk
 
 
 @pytest.mark.parametrize("way", ["signal", "file"])
-def test_an_evaluation_can_be_asked_for_from_outside(way):
+def test_an_evaluation_can_be_asked_for_from_outside(way, monkeypatch):
     bind()
+    monkeypatch.setattr(signals, "_LOOK_SECONDS", 0.0)
 
     def ask(context) -> None:
         if context.progress.iterations == 2:

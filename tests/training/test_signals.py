@@ -36,6 +36,20 @@ def handled() -> Iterator[list[int]]:
         signal.signal(kind, handler)
 
 
+def test_the_file_that_asks_for_an_evaluation_is_looked_for_now_and_then(monkeypatch, tmp_path):
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    signals, file = RunSignals(tmp_path, 60.0, lambda: "no checkpoint"), tmp_path / "evaluate"
+    assert not signals.takes_evaluation_wish()
+    file.touch()
+    assert not signals.takes_evaluation_wish()
+    now += 0.11
+    assert signals.takes_evaluation_wish()
+    assert not file.exists()
+    now += 0.11
+    assert not signals.takes_evaluation_wish()
+
+
 @pytest.mark.parametrize("kind", STOP)
 def test_the_first_signal_is_remembered_and_the_second_acts_as_usual(handled, kind):
     with make() as signals:
