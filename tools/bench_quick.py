@@ -97,14 +97,14 @@ def w1(rounds: int, folder: str) -> Ratios:
 
 
 def w4(rounds: int, folder: str) -> Ratios:
-    from workloads.limit_sac import sac_loop
+    from workloads.limit_sac import make_sac, off_policy_loop
     from workloads.settings import OFF_POLICY_SETTINGS
 
     settings = replace(OFF_POLICY_SETTINGS["W4-SAC"], capacity=10_000)
     with closing(alfish_steps("W4-SAC", folder, 10)) as own:
         while next(own) <= settings.warm_up:
             pass
-        return {"W4 SAC": loop_ratio(own, sac_loop(settings, compiled=False), 10, rounds)}
+        return {"W4 SAC": loop_ratio(own, off_policy_loop(settings, make_sac, compiled=False), 10, rounds)}
 
 
 def w6(rounds: int, folder: str) -> Ratios:

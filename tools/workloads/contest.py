@@ -129,6 +129,7 @@ WORKLOADS = (
             sb3(threads=BOTH),
             tianshou(threads=BOTH),
             cleanrl(OFF_POLICY_STYLE, threads=BOTH),
+            *limit("limit_td3", "eager", "compile", threads=BOTH),
             *alfish("auto", "auto+compile", threads=BOTH),
         ),
     ),

@@ -135,15 +135,22 @@ def _compiled_update(sac: Sac) -> Callable[[Tensor, Tensor], None]:
     return step
 
 
-def sac_loop(settings: OffPolicy, compiled: bool) -> Iterator[int]:
+Agent = tuple[Callable[[Any, Any], Any], Callable[[Tensor, Tensor], None]]  # acts by noise, and learns
+
+
+def make_sac(observations: int, actions: int, width: int, compiled: bool) -> Agent:
+    sac = Sac(observations, actions, width)
+    return sac.act, make_update(sac, compiled)
+
+
+def off_policy_loop(settings: OffPolicy, make: Callable[..., Agent], compiled: bool) -> Iterator[int]:
     """Yields the environment steps done after each one that is followed by an update."""
     torch.manual_seed(0)
     generator = np.random.default_rng(0)
     env = gym.make(settings.env_name)
     space: Any = env.action_space
     observations, actions = (env.observation_space.shape or (0,))[0], space.shape[0]
-    sac = Sac(observations, actions, settings.layers[0])
-    update = make_update(sac, compiled)
+    act, update = make(observations, actions, settings.layers[0], compiled)
     rows = np.zeros((settings.capacity, 2 * observations + actions + 2), np.float32)
     stored = torch.from_numpy(rows)
     observation, _ = env.reset(seed=0)
@@ -152,7 +159,7 @@ def sac_loop(settings: OffPolicy, compiled: bool) -> Iterator[int]:
         if steps < settings.warm_up:
             action = space.sample()
         else:
-            action = sac.act(observation.astype(np.float32), generator.standard_normal(actions, np.float32))
+            action = act(observation.astype(np.float32), generator.standard_normal(actions, np.float32))
         after, reward, terminated, truncated, _ = env.step(action * space.high)
         row = rows[steps % len(rows)]
         row[:observations], row[observations : 2 * observations] = observation, after
@@ -167,4 +174,4 @@ def sac_loop(settings: OffPolicy, compiled: bool) -> Iterator[int]:
 
 def measure(request: Request) -> Metrics:
     settings = OFF_POLICY_SETTINGS[request.workload]
-    return timed_iterations(sac_loop(settings, request.variant == "compile"), request.seconds)
+    return timed_iterations(off_policy_loop(settings, make_sac, request.variant == "compile"), request.seconds)
