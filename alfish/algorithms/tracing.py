@@ -99,4 +99,4 @@ class _WatchedProgress(_Watched):
             number = FollowedNumber(lambda progress: progress.follow(field, at), self._device)
             number.refresh(self._value)
         self._followed.append(number)
-        return number.tensor
+        return number.tensor.clone()  # the graph's own, which nobody can take a number from as of the tensor itself

@@ -122,7 +122,7 @@ class Optimizer(ABC):
         return gradients
 
     def make_states(self) -> None:
-        """Of all parameters, at once; `steps` needs them."""
+        """Of all parameters, at once; `changes` needs them."""
         for name in self._parameters:
             self._state(name)
 

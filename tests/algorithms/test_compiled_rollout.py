@@ -45,6 +45,16 @@ class _Impatient(PPOAlgorithm):
         return step if self.progress.iterations < 9 else replace(step, output=step.output * 0)
 
 
+class _Rounding(PPOAlgorithm):
+    """What the scheduler says now must not become a constant of the graph."""
+
+    schedule = LinearScheduler("iterations", [(0, 1.0), (9, 0.0)])
+
+    def rollout_step(self, time_step: TimeStep, state: Any) -> AlgStep:
+        step = super().rollout_step(time_step, state)
+        return replace(step, output=step.output * round(float(self.schedule(self.progress))))
+
+
 class _Choosy(PPOAlgorithm):
     def rollout_step(self, time_step: TimeStep, state: Any) -> AlgStep:
         step = super().rollout_step(time_step, state)
@@ -120,6 +130,7 @@ def test_inputs_of_another_layout_are_answered_by_the_algorithm() -> None:
     [
         (partial(start_run, _Telling), "it writes summaries while it acts"),
         (partial(start_run, _Choosy), "what to do is decided by the values of tensors"),
+        (partial(start_run, _Rounding), "what to do is decided by the values of tensors"),
         (
             partial(start_run, _Impatient),
             "what it does changes with the progress of the run in another way than by a scheduler",

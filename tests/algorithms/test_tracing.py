@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from alfish.algorithms.compilation import CannotCompile
 from alfish.algorithms.tracing import traced
+from alfish.optimizers.schedulers import LinearScheduler
 from tests.algorithms.runs import start_run
 
 
@@ -22,6 +25,20 @@ def test_reading_the_progress_is_seen() -> None:
         assert algorithm.progress.iterations == 0
         with pytest.raises(CannotCompile, match="its loss changes with the progress of the run"):
             watch.check("its loss")
+
+
+def test_what_schedulers_say_is_followed() -> None:
+    algorithm, schedule = start_run(), LinearScheduler("iterations", [(0, 0.0), (10, 1.0)])
+    progress = algorithm.progress
+    progress.iterations = 3
+    with traced(algorithm) as watch:
+        told: Any = schedule(algorithm.progress)
+        watch.check("its loss")
+    (number,) = watch.followed
+    assert told.item() == number.tensor.item() == schedule(progress)
+    progress.iterations = 7
+    number.refresh(progress)
+    assert number.tensor.item() == schedule(progress)
 
 
 def test_summaries_are_off_and_seen() -> None:
