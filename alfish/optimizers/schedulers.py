@@ -281,4 +281,4 @@ def as_scheduler(value: float | Scheduler) -> Scheduler:
 
 def is_zero(value: float) -> bool:
     """Whether a scheduler says 0. Never of the tensor that stands for what it says while a graph is made."""
-    return isinstance(value, float) and value == 0
+    return isinstance(value, (int, float)) and value == 0

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
+import torch
 
 from alfish.errors import ConfigError
 from alfish.optimizers.schedulers import (
@@ -14,6 +16,7 @@ from alfish.optimizers.schedulers import (
     LinearScheduler,
     StepScheduler,
     as_scheduler,
+    is_zero,
 )
 from alfish.progress import Progress
 
@@ -144,3 +147,11 @@ def test_wrong_schedules_are_refused_by_name(make, message):
 
 def test_constant_reads_as_its_number():
     assert repr(ConstantScheduler(3e-4)) == "0.0003"
+
+
+def test_numbers_can_be_zero_and_the_tensors_of_graphs_cannot() -> None:
+    assert is_zero(0.0)
+    assert is_zero(0)
+    assert not is_zero(0.1)
+    standing_for_a_number: Any = torch.zeros(())
+    assert not is_zero(standing_for_a_number)
