@@ -1,11 +1,12 @@
 """alfish and its peers side by side on the same work, and beside the limit of the machine.
 
-    python tools/benchmark.py [--workloads W1 W4] [--rounds 3] [--seconds 10] [--only alfish hand-written]
+    python tools/benchmark.py [--workloads W1 W4] [--rounds 9] [--seconds 2] [--only alfish hand-written]
                               [--threads 1] [--clock wall] [--json FILE]
 
-Every measurement is a process of its own. Contestants take turns, round by round, so that whatever else the machine
-does disturbs all of them alike. Counted is what happens after a warm-up: starting and compiling do not count. Where
-several numbers of threads may be best, a first round finds out. Nobody logs, evaluates or saves meanwhile.
+Every contestant is a process of its own. They take turns, round by round, so that whatever else the machine does
+disturbs all of them alike: training loops (W1 to W5) wait for their next turn, the others begin anew. Counted is what
+happens after a warm-up: starting and compiling do not count. Where several numbers of threads may be best, a first
+round finds out. Nobody logs, evaluates or saves meanwhile.
 
 A row of the table has the median of the rounds and two ratios, each the median of the rounds' ratios: to the first
 row, and to the best that is written by hand (the limit). Times in microseconds are turned round, so that a larger
@@ -21,16 +22,19 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import IO, Any
 
 from peers import peer_python
 from workloads.contest import WORKLOADS, Contestant, Workload
 
 TOOLS = Path(__file__).parent
+PATIENCE = 20.0  # seconds for a process to end
 Metrics = dict[str, dict[str, float]]
 
 
@@ -55,43 +59,108 @@ class Results:
         return [metrics[metric][clock] for metrics in self.rounds.get(contestant, []) if metric in metrics]
 
 
-def run_child(contestant: Contestant, workload: str, threads: int, seconds: float) -> Metrics:
-    """Measures in a new process."""
-    try:
-        python = str(peer_python(contestant.home)) if contestant.home else sys.executable
-    except subprocess.CalledProcessError as error:
-        raise Skipped(f"pip cannot make the environment {contestant.home!r}, for what it says above") from error
-    command = [python, "-m", "workloads.child", contestant.module, workload, f"--threads={threads}"]
-    command += [f"--seconds={seconds}", f"--variant={contestant.variant}"]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{TOOLS}:{TOOLS.parent}",
-        "OMP_NUM_THREADS": str(threads),
-        "PYTHONWARNINGS": "ignore",
-    }
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode:
-        raise Skipped((done.stderr.strip().splitlines() or ["it failed"])[-1])
-    answer = json.loads(done.stdout.strip().splitlines()[-1])
-    if "skipped" in answer:
-        raise Skipped(answer["skipped"])
-    return answer["metrics"]
+class Child:
+    """A contestant's process, which begins with its first turn."""
+
+    def __init__(self, contestant: Contestant, workload: str, threads: int, seconds: float) -> None:
+        self._contestant = contestant
+        self._arguments = [contestant.module, workload, f"--threads={threads}", f"--seconds={seconds}"]
+        self._arguments.append(f"--variant={contestant.variant}")
+        self._threads = threads
+        self._process: subprocess.Popen[str] | None = None
+        self._errors: IO[str] | None = None
+
+    def turn(self) -> Metrics:
+        """What it measures in its next turn."""
+        if self._process is None:
+            self._process = self._start()
+        else:
+            print(file=self._process.stdin, flush=True)
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        if not line:
+            raise Skipped(self._last_words())
+        answer = json.loads(line)
+        if "skipped" in answer:
+            raise Skipped(answer["skipped"])
+        if answer.get("is_last"):
+            self.close()
+        return answer["metrics"]
+
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with process:
+                assert process.stdin
+                process.stdin.close()
+                try:
+                    process.wait(PATIENCE)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+    def _start(self) -> subprocess.Popen[str]:
+        home = self._contestant.home
+        try:
+            python = str(peer_python(home)) if home else sys.executable
+        except subprocess.CalledProcessError as error:
+            raise Skipped(f"pip cannot make the environment {home!r}, for what it says above") from error
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{TOOLS}:{TOOLS.parent}",
+            "OMP_NUM_THREADS": str(self._threads),
+            "PYTHONWARNINGS": "ignore",
+        }
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the process
+        return subprocess.Popen(
+            [python, "-m", "workloads.child", *self._arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            env=environment,
+        )
+
+    def _last_words(self) -> str:
+        assert self._errors
+        self._errors.seek(0)
+        return (self._errors.read().strip().splitlines() or ["it failed"])[-1]
 
 
-def measure(contestant: Contestant, results: Results, seconds: float, clock: str) -> str:
-    """One more round of a contestant; what to say about it."""
-    workload = results.workload.name
-    if contestant.name not in results.threads:
+class Race:
+    """Contestants of one workload who take turns."""
+
+    def __init__(self, results: Results, seconds: float, clock: str) -> None:
+        self._results = results
+        self._seconds = seconds
+        self._clock = clock
+        self._children: dict[str, Child] = {}
+
+    def turn(self, contestant: Contestant) -> str:
+        """One more round of a contestant; what to say about it."""
+        name, results = contestant.name, self._results
+        if name not in self._children:
+            results.threads[name] = self._best_threads(contestant)
+            self._children[name] = self._child(contestant, results.threads[name], self._seconds)
+        metrics = self._children[name].turn()
+        results.rounds.setdefault(name, []).append(metrics)
+        metric, first = next(iter(metrics.items()))
+        return f"{first[self._clock]:,.1f} {metric}"
+
+    def close(self) -> None:
+        for child in self._children.values():
+            child.close()
+
+    def _best_threads(self, contestant: Contestant) -> int:
+        if len(contestant.threads) == 1:
+            return contestant.threads[0]
         speeds = {}
-        if len(contestant.threads) > 1:
-            for threads in contestant.threads:
-                metrics = run_child(contestant, workload, threads, seconds / 2)
-                speeds[threads] = _better(next(iter(metrics.items())), clock)
-        results.threads[contestant.name] = max(speeds, key=lambda each: speeds[each], default=contestant.threads[0])
-    metrics = run_child(contestant, workload, results.threads[contestant.name], seconds)
-    results.rounds.setdefault(contestant.name, []).append(metrics)
-    name, first = next(iter(metrics.items()))
-    return f"{first[clock]:,.1f} {name}"
+        for threads in contestant.threads:
+            with closing(self._child(contestant, threads, self._seconds)) as child:
+                speeds[threads] = _better(next(iter(child.turn().items())), self._clock)
+        return max(speeds, key=lambda each: speeds[each])
+
+    def _child(self, contestant: Contestant, threads: int, seconds: float) -> Child:
+        return Child(contestant, self._results.workload.name, threads, seconds)
 
 
 def _better(metric: tuple[str, dict[str, float]], clock: str) -> float:
@@ -161,19 +230,20 @@ def as_json(all_results: list[Results], options: argparse.Namespace) -> dict[str
 
 
 def compare(results: Results, contestants: list[Contestant], options: argparse.Namespace, save: Any) -> None:
-    for number in range(1, options.rounds + 1):
-        for contestant in contestants:
-            if contestant.name in results.skipped:
-                continue
-            began = time.monotonic()
-            try:
-                said = measure(contestant, results, options.seconds, options.clock)
-            except Skipped as reason:
-                results.skipped[contestant.name] = said = str(reason)
-            took = time.monotonic() - began
-            label = f"{results.workload.name} round {number}/{options.rounds} {contestant.name}"
-            print(f"{label:<52} {said}  ({took:.0f} s)", file=sys.stderr, flush=True)
-            save()
+    with closing(Race(results, options.seconds, options.clock)) as race:
+        for number in range(1, options.rounds + 1):
+            for contestant in contestants:
+                if contestant.name in results.skipped:
+                    continue
+                began = time.monotonic()
+                try:
+                    said = race.turn(contestant)
+                except Skipped as reason:
+                    results.skipped[contestant.name] = said = str(reason)
+                took = time.monotonic() - began
+                label = f"{results.workload.name} round {number}/{options.rounds} {contestant.name}"
+                print(f"{label:<52} {said}  ({took:.0f} s)", file=sys.stderr, flush=True)
+                save()
 
 
 def choose(options: argparse.Namespace) -> list[tuple[Workload, list[Contestant]]]:
@@ -195,8 +265,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     every = ["W1", "W2", "W3", "W4", "W5", "W6", "W7"]
     parser.add_argument("--workloads", nargs="+", default=every, help="W1 to W8; W4 means W4-SAC and W4-TD3")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement, after the warm-up")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each turn, after the warm-up")
     parser.add_argument("--only", nargs="+", help="contestants whose names begin so, e.g. alfish stable")
     parser.add_argument("--threads", type=int, help="of torch, for all; otherwise the best of each")
     parser.add_argument("--clock", choices=["wall", "processor"], default="wall")

@@ -158,7 +158,7 @@ def measured(config: str, overrides: dict[str, Any], request: Request, warm_up: 
     def run(tick: Callable[[int], None]) -> None:
         alfish.Trainer(alfish.TrainerConfig(hooks=[Ticking(tick, warm_up)]), f"{request.folder}/run").train()
 
-    return timed(run, request.seconds)
+    return timed(run, request)
 
 
 def measure(request: Request) -> Metrics:

@@ -1,6 +1,7 @@
-"""One measurement, in a process of its own: `python -m workloads.child LIBRARY WORKLOAD ...` prints JSON.
+"""One contestant, in a process of its own: `python -m workloads.child LIBRARY WORKLOAD ...` prints JSON, a line a turn.
 
-Run by `tools/benchmark.py`, with the interpreter that has the library and `tools/` on the path.
+Run by `tools/benchmark.py`, with the interpreter that has the library and `tools/` on the path. A training loop that
+takes turns waits, after each, for a line of input, and ends with the input.
 """
 
 from __future__ import annotations
@@ -9,8 +10,35 @@ import argparse
 import importlib
 import json
 import os
+import sys
 import tempfile
 import warnings
+from typing import Any, TextIO
+
+
+class InputTurns:
+    """The next turn begins with a line of input."""
+
+    def __init__(self, answers: TextIO) -> None:
+        self._answers = answers
+
+    def pass_on(self, metrics: Any) -> None:
+        from workloads.measuring import Finished
+
+        answer(self._answers, metrics=metrics)
+        if not sys.stdin.readline():
+            raise Finished
+
+
+def answer(answers: TextIO, **said: Any) -> None:
+    print(json.dumps(said), file=answers, flush=True)
+
+
+def own_output() -> TextIO:
+    """For answers alone: what libraries print goes where errors go."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return answers
 
 
 def main() -> None:
@@ -23,6 +51,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     warnings.simplefilter("ignore")
+    answers = own_output()
 
     import torch
 
@@ -32,11 +61,12 @@ def main() -> None:
     module = importlib.import_module(f"workloads.{options.module}")
     reason = module.missing(options.variant) if hasattr(module, "missing") else None
     if reason:
-        print(json.dumps({"skipped": reason}))
+        answer(answers, skipped=reason)
         return
     with tempfile.TemporaryDirectory() as folder:
-        request = Request(options.workload, options.variant, options.threads, options.seconds, folder)
-        print(json.dumps({"metrics": module.measure(request)}))
+        turns = InputTurns(answers)
+        request = Request(options.workload, options.variant, options.threads, options.seconds, folder, turns)
+        answer(answers, metrics=module.measure(request), is_last=True)
 
 
 if __name__ == "__main__":

@@ -201,4 +201,4 @@ LOOPS = {"W4-SAC": sac, "W4-TD3": td3, "W5": dqn}
 
 def measure(request: Request) -> Metrics:
     torch.manual_seed(0)
-    return timed_iterations(LOOPS[request.workload](OFF_POLICY_SETTINGS[request.workload]), request.seconds)
+    return timed_iterations(LOOPS[request.workload](OFF_POLICY_SETTINGS[request.workload]), request)

@@ -163,4 +163,4 @@ def ppo(settings: PPO) -> Iterator[int]:
 
 
 def measure(request: Request) -> Metrics:
-    return timed_iterations(ppo(PPO_SETTINGS[request.workload]), request.seconds)
+    return timed_iterations(ppo(PPO_SETTINGS[request.workload]), request)

@@ -91,4 +91,4 @@ def dqn_loop(settings: OffPolicy, compiled: bool) -> Iterator[int]:
 
 def measure(request: Request) -> Metrics:
     settings = OFF_POLICY_SETTINGS[request.workload]
-    return timed_iterations(dqn_loop(settings, request.variant == "compile"), request.seconds)
+    return timed_iterations(dqn_loop(settings, request.variant == "compile"), request)

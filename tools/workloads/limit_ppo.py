@@ -201,4 +201,4 @@ def missing(variant: str) -> str | None:
 
 def measure(request: Request) -> Metrics:
     backend, *rest = request.variant.split("+")
-    return timed_iterations(ppo(PPO_SETTINGS[request.workload], backend, "compile" in rest), request.seconds)
+    return timed_iterations(ppo(PPO_SETTINGS[request.workload], backend, "compile" in rest), request)

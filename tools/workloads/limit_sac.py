@@ -174,4 +174,4 @@ def off_policy_loop(settings: OffPolicy, make: Callable[..., Agent], compiled: b
 
 def measure(request: Request) -> Metrics:
     settings = OFF_POLICY_SETTINGS[request.workload]
-    return timed_iterations(off_policy_loop(settings, make_sac, request.variant == "compile"), request.seconds)
+    return timed_iterations(off_policy_loop(settings, make_sac, request.variant == "compile"), request)

@@ -125,4 +125,4 @@ def make_td3(observations: int, actions: int, width: int, compiled: bool) -> Age
 
 def measure(request: Request) -> Metrics:
     settings = OFF_POLICY_SETTINGS[request.workload]
-    return timed_iterations(off_policy_loop(settings, make_td3, request.variant == "compile"), request.seconds)
+    return timed_iterations(off_policy_loop(settings, make_td3, request.variant == "compile"), request)

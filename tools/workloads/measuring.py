@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 from time import perf_counter, process_time
+from typing import Protocol
 
 SPEED = "env steps/s"
 Metrics = dict[str, dict[str, float]]  # by name; each by clock: "wall" and "processor"
+
+
+class Turns(Protocol):
+    """Several processes live at the same time, one of them runs."""
+
+    def pass_on(self, metrics: Metrics) -> None:
+        """Says what this turn measured, and waits for the next one.
+
+        Raises:
+            Finished: there is none.
+        """
 
 
 @dataclass(frozen=True)
@@ -22,6 +34,7 @@ class Request:
         threads: torch threads.
         seconds: to measure for, after the warm-up.
         folder: where files may be written.
+        turns: taken with other processes; None: there is one turn.
     """
 
     workload: str
@@ -29,6 +42,7 @@ class Request:
     threads: int
     seconds: float
     folder: str
+    turns: Turns | None = None
 
 
 @dataclass(frozen=True)
@@ -37,20 +51,28 @@ class Moment:
     wall: float
     processor: float
 
+    @classmethod
+    def of(cls, count: int) -> Moment:
+        return cls(count, perf_counter(), process_time())
+
 
 class Finished(BaseException):
     """Ends a training loop from within. No `Exception`, so that no library takes it for an error of its own."""
 
 
 class Stopwatch:
-    """Counts from the end of the warm-up, which takes as long as a quarter of the measurement, to its end."""
+    """Counts from the end of the warm-up, which takes a second or a quarter of the measurement, to its end.
 
-    def __init__(self, seconds: float) -> None:
+    With `turns`, it measures anew in each of them, without a further warm-up.
+    """
+
+    def __init__(self, seconds: float, turns: Turns | None = None) -> None:
         self._seconds = seconds
+        self._turns = turns
         self._ticks = 0
         self._first: Moment | None = None
         self._start: Moment | None = None
-        self._end: Moment | None = None
+        self._speed: Metrics | None = None
 
     def tick(self, count: int) -> None:
         """Says that `count` steps are done in all.
@@ -58,39 +80,47 @@ class Stopwatch:
         Raises:
             Finished: it was long enough.
         """
-        now = Moment(count, perf_counter(), process_time())
+        now = Moment.of(count)
         self._ticks += 1
         self._first = self._first or now
         if self._start is None:
-            if self._ticks >= 3 and now.wall - self._first.wall >= self._seconds / 4:
+            if self._ticks >= 3 and now.wall - self._first.wall >= max(1.0, self._seconds / 4):
                 self._start = now
         elif now.wall - self._start.wall >= self._seconds:
-            self._end = now
-            raise Finished
+            self._speed = _speed(self._start, now)
+            if self._turns is None:
+                raise Finished
+            self._turns.pass_on(self._speed)
+            self._start = Moment.of(count)
 
     def speed(self) -> Metrics:
-        if self._start is None or self._end is None:
+        """Of the last turn."""
+        if self._speed is None:
             raise RuntimeError("the run ended before the measurement")
-        count = self._end.count - self._start.count
-        start, end = asdict(self._start), asdict(self._end)
-        return {SPEED: {clock: count / (end[clock] - start[clock]) for clock in ("wall", "processor")}}
+        return self._speed
 
 
-def timed(run: Callable[[Callable[[int], None]], object], seconds: float) -> Metrics:
+def _speed(start: Moment, end: Moment) -> Metrics:
+    count = end.count - start.count
+    return {SPEED: {"wall": count / (end.wall - start.wall), "processor": count / (end.processor - start.processor)}}
+
+
+def timed(run: Callable[[Callable[[int], None]], object], request: Request) -> Metrics:
     """The speed of a training loop that calls what it is given with the number of steps done."""
-    watch = Stopwatch(seconds)
+    watch = Stopwatch(request.seconds, request.turns)
     with suppress(Finished):
         run(watch.tick)
     return watch.speed()
 
 
-def timed_iterations(counts: Iterator[int], seconds: float) -> Metrics:
+def timed_iterations(counts: Iterator[int], request: Request) -> Metrics:
     """The speed of a loop that yields the number of steps done after each of its iterations."""
-    watch = Stopwatch(seconds)
-    with suppress(Finished):
+
+    def run(tick: Callable[[int], None]) -> None:
         for count in counts:
-            watch.tick(count)
-    return watch.speed()
+            tick(count)
+
+    return timed(run, request)
 
 
 def microseconds(calls: dict[str, Callable[[], object]], seconds: float) -> Metrics:

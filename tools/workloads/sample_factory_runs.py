@@ -90,4 +90,4 @@ def measure(request: Request) -> Metrics:
         runner.init()
         runner.run()
 
-    return timed(run, request.seconds)
+    return timed(run, request)

@@ -103,4 +103,4 @@ def measure(request: Request) -> Metrics:
     else:
         settings = OFF_POLICY_SETTINGS[request.workload]
         model, warm_up = off_policy(settings, request.workload), settings.warm_up
-    return timed(lambda tick: model.learn(FOREVER, callback=Ticking(tick, warm_up)), request.seconds)
+    return timed(lambda tick: model.learn(FOREVER, callback=Ticking(tick, warm_up)), request)

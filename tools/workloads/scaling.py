@@ -76,7 +76,7 @@ def recurrent_lengths(request: Request) -> Metrics:
 
 def measure(request: Request) -> Metrics:
     parts = len(ENVIRONMENTS) + len(LENGTHS)
-    each = replace(request, seconds=request.seconds / parts)
+    each = replace(request, seconds=request.seconds / parts, turns=None)
     metrics = environments(each)
     # The others do not depend on the backend, so that once is enough.
     return (

@@ -194,6 +194,6 @@ def _normal(parameters: Any) -> Any:
 
 def measure(request: Request) -> Metrics:
     if request.workload in PPO_SETTINGS:
-        return timed(lambda tick: ppo(PPO_SETTINGS[request.workload], tick), request.seconds)
+        return timed(lambda tick: ppo(PPO_SETTINGS[request.workload], tick), request)
     settings = OFF_POLICY_SETTINGS[request.workload]
-    return timed(lambda tick: off_policy(settings, request.workload, tick), request.seconds)
+    return timed(lambda tick: off_policy(settings, request.workload, tick), request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -129,6 +130,7 @@ def stepping(step: Step, env_name: str, number: int) -> Iterator[int]:
 
 def measure(request: Request) -> Metrics:
     cases = (*VECTORS, *IMAGE_VECTORS)
+    each = replace(request, seconds=request.seconds / len(cases), turns=None)
     metrics: Metrics = {}
     for env_name, number in cases:
         try:
@@ -137,6 +139,6 @@ def measure(request: Request) -> Metrics:
             if not any(word in str(error) for word in ("form", "entry point", "vectorization", "vector_entry_point")):
                 raise
             continue
-        speed = timed_iterations(stepping(step, env_name, number), request.seconds / len(cases))
+        speed = timed_iterations(stepping(step, env_name, number), each)
         metrics[f"{env_name} x {number}, {SPEED}"] = speed[SPEED]
     return metrics
