@@ -164,8 +164,18 @@ def index(nest: Nest, key: Any) -> Nest:
 
 def split(nest: Nest, sizes: Sequence[int], dim: int) -> list[Nest]:
     """Views of consecutive pieces, the inverse of `concat`."""
-    columns = [leaf.split(sizes, dim) for leaf in leaves(nest)]
-    return [unflatten(nest, [column[piece] for column in columns]) for piece in range(len(sizes))]
+    make: Callable[..., Nest]
+    cls = nest.__class__
+    if cls is dict:
+        children, make = nest.values(), lambda row: dict(zip(nest, row, strict=True))
+    elif cls is tuple or cls is list:
+        children, make = nest, cls
+    elif hasattr(cls, _FIELDS):
+        children, make = nest.__dict__.values(), lambda row: cls(*row)
+    else:
+        return nest.split(sizes, dim)
+    columns = [split(child, sizes, dim) for child in children]
+    return [make(row) for row in zip(*columns, strict=True)] if columns else [nest] * len(sizes)
 
 
 def flatten_time(nest: Nest) -> Nest:
@@ -175,7 +185,7 @@ def flatten_time(nest: Nest) -> Nest:
 
 def unflatten_time(nest: Nest, length: int) -> Nest:
     """`[T * B, ...]` leaves as `[T, B, ...]`, the inverse of `flatten_time`."""
-    return map(lambda leaf: leaf.unflatten(0, (length, -1)), nest)
+    return map(lambda leaf: leaf.view(length, len(leaf) // length, *leaf.shape[1:]), nest)
 
 
 def where(condition: torch.Tensor, if_true: Nest, if_false: Nest) -> Nest:

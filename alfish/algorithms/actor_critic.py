@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,7 +22,7 @@ from alfish.networks.shared_encoding import SharedEncoding
 from alfish.networks.value import ValueNetwork
 from alfish.optimizers.optimizer import Optimizer
 from alfish.specs import TensorSpec
-from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep, record
+from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep, record, replace
 
 
 @record

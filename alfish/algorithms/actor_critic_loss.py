@@ -8,7 +8,7 @@ import torch
 
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
-from alfish.losses.policy_gradient import normalize_advantages, policy_gradient_loss
+from alfish.losses.policy_gradient import normalize_advantages, policy_gradient_loss, squared
 from alfish.losses.value_ops import discounted_return, td_lambda
 from alfish.optimizers.schedulers import Scheduler, as_scheduler, is_zero
 from alfish.progress import Progress
@@ -116,7 +116,7 @@ class ActorCriticLoss:
         return {"entropy": info.action_distribution.entropy()}
 
     def _value_loss(self, info: ActorCriticInfo) -> torch.Tensor:
-        return (info.target - info.value).square()
+        return squared(info.value - info.target)
 
     def _shaped_advantage(self, info: ActorCriticInfo) -> torch.Tensor:
         advantage = info.advantage

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from typing import Annotated, Any
 
 import torch
@@ -26,7 +25,7 @@ from alfish.networks.network import unroll_network
 from alfish.optimizers.optimizer import Optimizer
 from alfish.optimizers.schedulers import Scheduler, as_scheduler
 from alfish.specs import TensorSpec
-from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep, record
+from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep, record, replace
 
 
 @record

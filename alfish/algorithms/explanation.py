@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 
 from alfish.networks.distributions import Categorical, DiagonalNormal, Joint, SquashedNormal
-from alfish.types import Nest, record
+from alfish.types import Nest, record, replace
 
 
 @record

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from alfish.algorithms.actor_critic import ActorCriticAlgorithm
@@ -17,7 +16,7 @@ from alfish.networks.network import Network
 from alfish.networks.value import ValueNetwork
 from alfish.optimizers.optimizer import Optimizer
 from alfish.specs import TensorSpec
-from alfish.types import Experience, LossInfo, Nest
+from alfish.types import Experience, LossInfo, Nest, replace
 
 
 @configurable

@@ -8,7 +8,6 @@ part and critics that give a value for every choice of the discrete part.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import torch
@@ -29,7 +28,7 @@ from alfish.networks.distributions import Categorical, Distribution
 from alfish.networks.network import unroll_network
 from alfish.optimizers.optimizer import Optimizer
 from alfish.specs import TensorSpec
-from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep, record
+from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep, record, replace
 
 
 @record

@@ -6,7 +6,6 @@ The actor is deterministic with noise, as in DDPG, or a distribution with an ent
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import torch
@@ -32,7 +31,7 @@ from alfish.networks.distributions import Distribution
 from alfish.networks.network import unroll_network
 from alfish.optimizers.optimizer import Optimizer
 from alfish.specs import TensorSpec
-from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep, record
+from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep, record, replace
 
 
 @record

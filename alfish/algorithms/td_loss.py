@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
 from alfish.errors import ConfigError
+from alfish.losses.policy_gradient import squared
 from alfish.losses.retrace import retrace
 from alfish.losses.value_ops import td_lambda as lambda_return
 from alfish.types import TimeStep, record
@@ -91,7 +92,7 @@ class TDLoss:
         """The loss of every element, with gradient to `value`. The mean or the sum is left to the caller."""
         if self._is_huber:
             return F.huber_loss(value, target, reduction="none")
-        return (value - target).square()
+        return squared(value - target)
 
 
 @configurable

@@ -195,15 +195,22 @@ class DiagonalNormal(Distribution):
         return self.mean
 
     def log_prob(self, action: torch.Tensor) -> torch.Tensor:
-        return self._sum(_normal_log_prob(action, self.mean, self.std))
+        return self._log_prob(action, self._log_width())
 
     def entropy(self) -> torch.Tensor:
-        return self._sum(self.std.log() + (0.5 + _HALF_LOG_2PI))
+        return self._sum(self._log_width() + 0.5)
 
     def log_prob_and_entropy(self, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        log_std = self.std.log()
-        log_prob = self._sum(_normal_log_prob(action, self.mean, self.std, log_std))
-        return log_prob, self._sum(log_std + (0.5 + _HALF_LOG_2PI))
+        log_width = self._log_width()
+        return self._log_prob(action, log_width), self._sum(log_width + 0.5)
+
+    def _log_width(self) -> torch.Tensor:
+        """The negative logarithm of the density at the mean."""
+        return self.std.log() + _HALF_LOG_2PI
+
+    def _log_prob(self, action: torch.Tensor, log_width: torch.Tensor) -> torch.Tensor:
+        scaled = (action - self.mean) / self.std
+        return -self._sum(torch.add(log_width, scaled * scaled, alpha=0.5))
 
     def kl(self, other: Self) -> torch.Tensor:
         return self._sum(_normal_kl(self.mean, self.std, other.mean, other.std))
@@ -323,11 +330,8 @@ def _normal_rsample(mean: torch.Tensor, std: torch.Tensor, generator: torch.Gene
     return torch.addcmul(mean, std, torch.empty_like(mean).normal_(generator=generator))
 
 
-def _normal_log_prob(
-    x: torch.Tensor, mean: torch.Tensor, std: torch.Tensor, log_std: torch.Tensor | None = None
-) -> torch.Tensor:
-    log_std = std.log() if log_std is None else log_std
-    return ((x - mean) / std).square().mul(-0.5) - log_std - _HALF_LOG_2PI
+def _normal_log_prob(x: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+    return ((x - mean) / std).square().mul(-0.5) - std.log() - _HALF_LOG_2PI
 
 
 def _normal_kl(mean: torch.Tensor, std: torch.Tensor, mean2: torch.Tensor, std2: torch.Tensor) -> torch.Tensor:

@@ -18,6 +18,7 @@ Beta = Annotated[float, Range(min=0, below=1)]
 
 
 class _AdamFamily(Optimizer):
+    _kernel_divides = True
     _decoupled_weight_decay: bool
     _betas: tuple[float, float]
     _eps: float
@@ -59,6 +60,7 @@ class _AdamFamily(Optimizer):
         states: Sequence[State],
         lr: float,
         fused: bool,
+        divisor: torch.Tensor | None,
     ) -> None:
         parameters, gradients = list(parameters), list(gradients)
         averages = [state["exp_avg"] for state in states]
@@ -78,7 +80,7 @@ class _AdamFamily(Optimizer):
             # A tensor of one is several times faster than a number, which every addition would make a tensor of.
             torch._foreach_add_(steps, _one(steps[0].device), alpha=1.0)
             kernel = torch._fused_adamw_ if self._decoupled_weight_decay else torch._fused_adam_
-            kernel(parameters, gradients, averages, squares, [], steps, grad_scale=None, found_inf=None, **options)
+            kernel(parameters, gradients, averages, squares, [], steps, grad_scale=divisor, found_inf=None, **options)
         else:
             decoupled = self._decoupled_weight_decay
             adam(parameters, gradients, averages, squares, [], steps, decoupled_weight_decay=decoupled, **options)

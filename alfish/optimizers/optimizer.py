@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
 from torch import nn
@@ -37,6 +37,19 @@ class GradientNorms(NamedTuple):
         return cls(total, each)
 
 
+class Gradients(NamedTuple):
+    """What `backward` left in the parameters of an optimizer."""
+
+    names: list[str]
+    tensors: list[torch.Tensor]
+    norms: list[float]  # of each, where each is clipped; else one, of all together
+
+    @property
+    def norm(self) -> float:
+        """Of all together."""
+        return math.hypot(*self.norms)
+
+
 # Devices for which torch has fused optimizer kernels.
 _FUSED_DEVICES = frozenset({"cpu", "cuda"})
 
@@ -53,6 +66,8 @@ class Optimizer(ABC):
     >>> layer(torch.ones(2)).sum().backward()
     >>> gradient_norm = optimizer.step(Progress())
     """
+
+    _kernel_divides: ClassVar[bool] = False  # the fused one clips on its way, which saves a walk through the gradients
 
     def __init__(
         self, lr: LearningRate, gradient_clipping: float | None, clip_by_global_norm: bool, weight_decay: float
@@ -97,29 +112,49 @@ class Optimizer(ABC):
         """
         return step_together({"": self}, progress)[""]
 
-    def gradient_norms(self) -> dict[str, float]:
-        """The norm of each parameter's gradient; parameters without gradient are left out."""
-        graded = {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
-        norms = torch.stack(torch._foreach_norm(list(graded.values()))).tolist() if graded else []
-        return dict(zip(graded, norms, strict=True))
+    def gradients(self) -> Gradients:
+        """Of the parameters that have one, as they are now."""
+        graded = [(name, p.grad) for name, p in self._parameters.items() if p.grad is not None]
+        tensors = [gradient for _, gradient in graded]
+        norms = _norms(tensors) if self._clips_each else [_norm(tensors)]
+        return Gradients([name for name, _ in graded], tensors, norms)
 
     @torch.no_grad()
-    def apply(self, norms: Mapping[str, float], progress: Progress) -> None:
-        """The second half of `step`, given `gradient_norms()`, which must be finite."""
-        if not norms:
+    def apply(self, gradients: Gradients, progress: Progress) -> None:
+        """The second half of `step`, given `gradients()`, whose norms must be finite."""
+        if not gradients.tensors:
             return
-        parameters = [self._parameters[name] for name in norms]
-        gradients = self.clip(norms)
-        states = [self._state(name) for name in norms]
+        parameters = [self._parameters[name] for name in gradients.names]
+        states = [self._state(name) for name in gradients.names]
         fused = parameters[0].device.type in _FUSED_DEVICES
-        self._update(parameters, gradients, states, self._lr(progress), fused)
+        divisor = None
+        if fused and self._kernel_divides and not self._clips_each:
+            divisor = self._excess(gradients)
+        else:
+            self.clip(gradients)
+        self._update(parameters, gradients.tensors, states, self._lr(progress), fused, divisor)
 
-    def clip(self, norms: Mapping[str, float]) -> list[torch.Tensor]:
-        """The gradients, clipped in place, given `gradient_norms()`."""
-        parameters = [self._parameters[name] for name in norms]
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        self._clip(gradients, list(norms.values()))
-        return gradients
+    def clip(self, gradients: Gradients) -> None:
+        """Clips them in place."""
+        limit, norms, tensors = self._gradient_clipping, gradients.norms, gradients.tensors
+        if limit is None or not tensors or max(norms) <= limit:
+            return
+        # As tensors of their dtype: of a number, one would be made for every gradient.
+        factors = tensors[0].new_tensor([min(1.0, limit / norm) if norm else 1.0 for norm in norms])
+        torch._foreach_mul_(tensors, factors.unbind() if self._clips_each else factors[0])
+
+    def _excess(self, gradients: Gradients) -> torch.Tensor | None:
+        """How many times the norm of all is larger than it may be; None when it is not."""
+        limit, norm = self._gradient_clipping, gradients.norm
+        return (
+            None
+            if limit is None or norm <= limit
+            else torch.scalar_tensor(norm / limit, device=gradients.tensors[0].device)
+        )
+
+    @property
+    def _clips_each(self) -> bool:
+        return self._gradient_clipping is not None and not self._clip_by_global_norm
 
     def make_states(self) -> None:
         """Of all parameters, at once; `changes` needs them."""
@@ -176,8 +211,18 @@ class Optimizer(ABC):
         states: Sequence[State],
         lr: float,
         fused: bool,
+        divisor: torch.Tensor | None,
     ) -> None:
-        """Changes parameters and states in place."""
+        """Changes parameters and states in place.
+
+        Args:
+            parameters: to change.
+            gradients: of them.
+            states: of them.
+            lr: learning rate.
+            fused: whether torch has fused kernels for their device.
+            divisor: of the gradients, where `_kernel_divides`; None: they are as they should be.
+        """
 
     @abstractmethod
     def _new_state(self, parameter: nn.Parameter) -> State:
@@ -187,17 +232,6 @@ class Optimizer(ABC):
         if name not in self._states:
             self._states[name] = self._new_state(self._parameters[name])
         return self._states[name]
-
-    def _clip(self, gradients: list[torch.Tensor], norms: list[float]) -> None:
-        limit = self._gradient_clipping
-        if limit is None:
-            return
-        if self._clip_by_global_norm:
-            norm = global_norm(norms)
-            if norm > limit:
-                torch._foreach_mul_(gradients, limit / norm)
-        elif max(norms) > limit:
-            torch._foreach_mul_(gradients, [min(1.0, limit / norm) if norm else 1.0 for norm in norms])
 
     def state_dict(self) -> dict[str, dict[str, torch.Tensor]]:
         """Parameter name to its state; parameters that were never changed have none."""
@@ -233,9 +267,19 @@ def _stored(numbers: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
     return torch.stack(list(numbers)).unbind()
 
 
-def global_norm(norms: Sequence[float]) -> float:
-    """The norm of all gradients together, from the norm of each."""
-    return math.hypot(*norms)
+# Elements: fewer are copied faster than each of several norms is asked for.
+_SMALL = 50_000
+
+
+def _norm(tensors: Sequence[torch.Tensor]) -> float:
+    """Of all together."""
+    if len(tensors) > 1 and sum(tensor.numel() for tensor in tensors) < _SMALL:
+        return float(torch.linalg.vector_norm(torch._C._nn.flatten_dense_tensors(list(tensors))))
+    return math.hypot(*_norms(tensors))
+
+
+def _norms(tensors: Sequence[torch.Tensor]) -> list[float]:
+    return torch.stack(torch._foreach_norm(list(tensors))).tolist() if tensors else []
 
 
 def step_together(optimizers: Mapping[str, Optimizer], progress: Progress) -> dict[str, float]:
@@ -243,9 +287,9 @@ def step_together(optimizers: Mapping[str, Optimizer], progress: Progress) -> di
 
     When one norm is not finite, no parameter of any of them changes.
     """
-    norms = {name: optimizer.gradient_norms() for name, optimizer in optimizers.items()}
-    totals = {name: global_norm(list(each.values())) for name, each in norms.items()}
+    gradients = {name: optimizer.gradients() for name, optimizer in optimizers.items()}
+    totals = {name: each.norm for name, each in gradients.items()}
     if all(math.isfinite(total) for total in totals.values()):
         for name, optimizer in optimizers.items():
-            optimizer.apply(norms[name], progress)
+            optimizer.apply(gradients[name], progress)
     return totals

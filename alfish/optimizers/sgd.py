@@ -66,6 +66,7 @@ class SGD(Optimizer):
         states: Sequence[State],
         lr: float,
         fused: bool,
+        divisor: torch.Tensor | None,
     ) -> None:
         sgd(
             list(parameters),
@@ -134,6 +135,7 @@ class RMSprop(Optimizer):
         states: Sequence[State],
         lr: float,
         fused: bool,
+        divisor: torch.Tensor | None,
     ) -> None:
         # torch has no fused kernel for RMSprop; one call per operation over all parameters comes next.
         rmsprop(

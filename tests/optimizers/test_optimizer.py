@@ -98,8 +98,6 @@ def test_a_gradient_that_is_not_finite_changes_nothing(make, poison):
     assert torch.equal(snapshot(module), before)
     for name, one in optimizer.state_dict().items():
         assert all(torch.equal(value, state[name][key]) for key, value in one.items())
-    bad = [name for name, norm in optimizer.gradient_norms().items() if not math.isfinite(norm)]
-    assert bad == ["2.weight"]
 
 
 def test_optimizers_step_together_or_not_at_all():

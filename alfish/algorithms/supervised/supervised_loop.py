@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +12,7 @@ from alfish.algorithms.supervised.dataset import Examples
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.algorithms.updater import Updater
 from alfish.seeding import Seeds
+from alfish.types import replace
 
 if TYPE_CHECKING:
     from alfish.algorithms.supervised.supervised_algorithm import SupervisedAlgorithm
