@@ -116,6 +116,10 @@ class Algorithm(nn.Module):
         """Called once per unroll or sampled batch, without gradient, before it is cut into mini batches."""
         return experience
 
+    def episode_starts(self, time_steps: TimeStep) -> torch.Tensor | None:
+        """Where in sequences `[T, B]` episodes begin, for `unroll_network`; None without memory, which alone asks."""
+        return time_steps.is_first() if self.train_state_spec else None
+
     def train_step(self, time_step: TimeStep, state: Nest, rollout_info: Nest) -> AlgStep:
         """What the loss needs of one step, with gradient, as `info`."""
         raise NotImplementedError(f"{type(self).__name__} needs train_step, or a compute_loss of its own")

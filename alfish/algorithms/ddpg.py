@@ -178,20 +178,22 @@ class DdpgAlgorithm(RLAlgorithm):
             # Only networks with memory need to see the first time step to judge the later ones.
             seen = time_step if self.train_state_spec else nest.index(time_step, slice(1, None))
             inputs = (seen.observation, self._target_action(seen, state))
-            next_values, _ = unroll_network(self.critics.target, inputs, state.target_critics, seen.is_first())
+            next_values, _ = unroll_network(
+                self.critics.target, inputs, state.target_critics, self.episode_starts(seen)
+            )
             next_value = self.critics.lowest(next_values)[-experience.length :]
         taken = nest.index(time_step, slice(None, -1))
         inputs = (taken.observation, experience.action)
-        value, _ = unroll_network(self.critics.online, inputs, state.critics, taken.is_first())
+        value, _ = unroll_network(self.critics.online, inputs, state.critics, self.episode_starts(taken))
         return self.critics.loss(time_step, value, next_value)
 
     def _target_action(self, time_step: TimeStep, state: DdpgState) -> Nest:
         """What the target policy would do at every time step."""
-        is_first = time_step.is_first()
+        is_first = self.episode_starts(time_step)
         return unroll_network(self.target_actor_network, time_step.observation, state.target_actor, is_first)[0]
 
     def _actor_loss(self, time_step: TimeStep, state: DdpgState) -> torch.Tensor:
-        is_first = time_step.is_first()
+        is_first = self.episode_starts(time_step)
         action, _ = unroll_network(self.actor_network, time_step.observation, state.actor, is_first)
         with self.critics.frozen() as critics:
             inputs = (time_step.observation, action)

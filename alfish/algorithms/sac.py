@@ -294,12 +294,12 @@ class SacAlgorithm(RLAlgorithm):
         """Of the continuous actions `[T, B, ...]`; None if there are none."""
         if self.actor_network is None:
             return None
-        return unroll_network(self.actor_network, time_step.observation, state.actor, time_step.is_first())[0]
+        return unroll_network(self.actor_network, time_step.observation, state.actor, self.episode_starts(time_step))[0]
 
     def _values(self, critics: Any, time_step: TimeStep, continuous: Nest, state: Nest) -> torch.Tensor:
         """`[N, T, B]`, with a dimension for the choices if there are any, and one for a vector reward."""
         inputs = self._critic_inputs(time_step.observation, continuous)
-        return unroll_network(critics, inputs, state, time_step.is_first())[0]
+        return unroll_network(critics, inputs, state, self.episode_starts(time_step))[0]
 
     def _critic_inputs(self, observation: Nest, continuous: Nest) -> Nest:
         return (observation, continuous) if self.actor_network is not None else observation

@@ -141,3 +141,16 @@ def bare(activation: Activation, argument: str) -> Activation:
         )
     unwrapped = inspect.unwrap(activation)
     return unwrapped if getattr(unwrapped, "__module__", None) == __name__ else activation
+
+
+_IN_PLACE = {inspect.unwrap(relu): torch.relu_, inspect.unwrap(tanh): torch.tanh_}
+
+
+def in_place(activation: Activation) -> Activation:
+    """The same function of a tensor that nobody else needs: its memory takes the answer, where that can be."""
+    return _IN_PLACE.get(activation, activation)
+
+
+def is_elementwise(activation: Activation) -> bool:
+    """Whether every element of the answer depends on one element, as in all functions of this module."""
+    return getattr(activation, "__module__", None) == __name__

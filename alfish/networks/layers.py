@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from alfish.errors import ConfigError
-from alfish.networks.activations import Activation
+from alfish.networks.activations import Activation, in_place, is_elementwise
 from alfish.networks.initializers import Initializer, initialize
 from alfish.specs import BoundedTensorSpec
 
@@ -38,12 +38,16 @@ def batched_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) ->
 
     There may be more weights than N; then the first ones count.
     """
+    y = _products(x.flatten(1, -2).transpose(1, 2), weight, bias).transpose(1, 2)
+    return y if x.dim() == 3 else y.reshape(*x.shape[:-1], -1)
+
+
+def _products(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """`batched_linear` for columns, `[N, in, B]` to `[N, out, B]`: gradients come out as the weights lie in memory."""
     number = x.size(0)
     if weight.size(0) > number:
         weight, bias = weight[:number], bias[:number]
-    # Turned round, so that the gradient of the weights comes out as the weights lie in memory.
-    y = torch.baddbmm(bias.unsqueeze(2), weight, x.flatten(1, -2).transpose(1, 2)).transpose(1, 2)
-    return y if x.dim() == 3 else y.reshape(*x.shape[:-1], -1)
+    return torch.baddbmm(bias.unsqueeze(2), weight, x)
 
 
 class DenseLayer(NamedTuple):
@@ -71,9 +75,11 @@ class DenseStack(nn.Module):
             norm = nn.LayerNorm(layer.size) if layer.layer_norm else None
             if norm is not None:
                 self.norms.append(norm)
-            self._steps.append((linear._parameters, norm._parameters if norm is not None else None, layer.activation))
+            activation = in_place(layer.activation)
+            self._steps.append((linear._parameters, norm._parameters if norm is not None else None, activation))
             input_size = layer.size
         self.output_size = input_size
+        self._is_elementwise = not len(self.norms) and all(is_elementwise(layer.activation) for layer in layers)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         # Flattened once for all layers: otherwise each would do so for itself, and undo it, forward and backward.
@@ -94,6 +100,12 @@ class DenseStack(nn.Module):
         self, steps: list[tuple[dict[str, Any], dict[str, Any] | None, Activation]], x: torch.Tensor
     ) -> torch.Tensor:
         linear = self.linear
+        if linear is batched_linear and self._is_elementwise:
+            # Turned round once for all layers.
+            x = x.transpose(1, 2)
+            for layer, _, activation in steps:
+                x = activation(_products(x, layer["weight"], layer["bias"]))
+            return x.transpose(1, 2)
         for layer, norm, activation in steps:
             x = linear(x, layer["weight"], layer["bias"])
             if norm is not None:
