@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -142,6 +142,9 @@ class ActorCriticAlgorithm(RLAlgorithm):
         if self.debug_summaries:
             self._summarize(info)
         return replace(experience, rollout_info=info)
+
+    def preprocess_pass(self, rollout_info: ActorCriticInfo, sizes: Sequence[int]) -> ActorCriticInfo:
+        return replace(rollout_info, advantage=self.loss.shape_advantages(rollout_info, sizes))
 
     def train_step(self, time_step: TimeStep, state: Nest, rollout_info: ActorCriticInfo) -> AlgStep:
         state = state or ActorCriticState()

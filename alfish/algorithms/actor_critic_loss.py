@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import torch
 
+from alfish import nest
 from alfish.config.ranges import Range
 from alfish.config.registry import configurable
 from alfish.losses.policy_gradient import normalize_advantages, policy_gradient_loss, squared
@@ -85,6 +87,20 @@ class ActorCriticLoss:
             advantage = (advantage if weights is None else advantage * weights.to(advantage)).sum(-1)
         return advantage, target
 
+    def shape_advantages(self, info: ActorCriticInfo, sizes: Sequence[int]) -> torch.Tensor:
+        """The advantages `[T, B]` that `__call__` is to be given: normalised and clipped, as the options say.
+
+        Args:
+            info: of mini batches, side by side.
+            sizes: of these, in sequences.
+        """
+        advantage = info.advantage
+        if self._normalize_advantages:
+            advantage = _normalized(advantage, info.valid, sizes)
+        if self._advantage_clip is not None:
+            advantage = advantage.clamp(-self._advantage_clip, self._advantage_clip)
+        return advantage
+
     def __call__(self, info: ActorCriticInfo, progress: Progress, diagnose: bool = True) -> LossInfo:
         """The loss `[T, B]` and its parts; with `diagnose` also what is only looked at."""
         policy, entropy, entropy_weight = info.action_distribution, None, self._entropy_weight(progress)
@@ -92,7 +108,7 @@ class ActorCriticLoss:
             log_prob, entropy = policy.log_prob_and_entropy(info.action)
         else:
             log_prob = policy.log_prob(info.action)
-        policy_loss, extra = self._policy_loss(info, log_prob, self._shaped_advantage(info), progress)
+        policy_loss, extra = self._policy_loss(info, log_prob, progress)
         value_loss = self._value_loss(info)
         if value_loss.dim() == 3:
             value_loss = value_loss.sum(-1)
@@ -107,9 +123,9 @@ class ActorCriticLoss:
         return LossInfo(loss=loss, extra=extra)
 
     def _policy_loss(
-        self, info: ActorCriticInfo, log_prob: torch.Tensor, advantage: torch.Tensor, progress: Progress
+        self, info: ActorCriticInfo, log_prob: torch.Tensor, progress: Progress
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        return policy_gradient_loss(log_prob, advantage), {}
+        return policy_gradient_loss(log_prob, info.advantage), {}
 
     def _diagnosis(self, info: ActorCriticInfo, log_prob: torch.Tensor, progress: Progress) -> dict[str, torch.Tensor]:
         """For the summaries: computed when they are written, and without gradient."""
@@ -118,10 +134,11 @@ class ActorCriticLoss:
     def _value_loss(self, info: ActorCriticInfo) -> torch.Tensor:
         return squared(info.value - info.target)
 
-    def _shaped_advantage(self, info: ActorCriticInfo) -> torch.Tensor:
-        advantage = info.advantage
-        if self._normalize_advantages:
-            advantage = normalize_advantages(advantage, info.valid)
-        if self._advantage_clip is not None:
-            advantage = advantage.clamp(-self._advantage_clip, self._advantage_clip)
-        return advantage
+
+def _normalized(advantage: torch.Tensor, valid: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    """Every mini batch for itself."""
+    if len(set(sizes)) > 1:
+        pieces = nest.split((advantage, valid), sizes, dim=1)
+        return torch.cat([normalize_advantages(*piece) for piece in pieces], 1)
+    shape = (len(advantage), len(sizes), sizes[0])
+    return normalize_advantages(advantage.view(shape), valid.view(shape), dims=(0, 2)).view_as(advantage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from alfish.algorithms.explanation import Explanation
 from alfish.algorithms.ppo import PPOAlgorithm
@@ -81,6 +81,9 @@ class Agent(RLAlgorithm):
 
     def preprocess_experience(self, experience: Experience) -> Experience:
         return self.rl_algorithm.preprocess_experience(experience)
+
+    def preprocess_pass(self, rollout_info: Nest, sizes: Sequence[int]) -> Nest:
+        return self.rl_algorithm.preprocess_pass(rollout_info, sizes)
 
     def train_step(self, time_step: TimeStep, state: Nest, rollout_info: Nest) -> AlgStep:
         return self.rl_algorithm.train_step(time_step, state, rollout_info)

@@ -116,6 +116,18 @@ class Algorithm(nn.Module):
         """Called once per unroll or sampled batch, without gradient, before it is cut into mini batches."""
         return experience
 
+    def preprocess_pass(self, rollout_info: Nest, sizes: Sequence[int]) -> Nest:
+        """Called on-policy before every pass over an unroll, without gradient, with its mini batches side by side.
+
+        For what they are to have for themselves before they are learned from, such as normalised advantages: all at
+        once takes as long as one.
+
+        Args:
+            rollout_info: `[T, B, ...]`, shuffled.
+            sizes: of the mini batches, in sequences.
+        """
+        return rollout_info
+
     def episode_starts(self, time_steps: TimeStep) -> torch.Tensor | None:
         """Where in sequences `[T, B]` episodes begin, for `unroll_network`; None without memory, which alone asks."""
         return time_steps.is_first() if self.train_state_spec else None

@@ -15,7 +15,7 @@ from alfish.algorithms.updater import Updater
 from alfish.environments.environment import Environment
 from alfish.errors import ConfigError
 from alfish.seeding import Seeds
-from alfish.types import Experience, LossInfo, Nest, StepType, TimeStep, record
+from alfish.types import Experience, LossInfo, Nest, StepType, TimeStep, record, replace
 
 if TYPE_CHECKING:
     from alfish.algorithms.rl_algorithm import RLAlgorithm
@@ -29,6 +29,11 @@ class Sequences:
     rollout_info: Nest  # [L, N, ...]
     weight: torch.Tensor  # [L, N], 1 where the action counts
     state: Nest  # [N, ...], before the first step; () to start from zeros
+
+    @property
+    def number(self) -> int:
+        """N."""
+        return self.weight.shape[1]
 
 
 class OnPolicyLoop:
@@ -70,7 +75,9 @@ class OnPolicyLoop:
             prepared = algorithm.preprocess_experience(experience)
         if algorithm.single_update:
             sequences = cut(prepared, prepared.length, use_state=True)
-            self._update(sequences)
+            with torch.no_grad():
+                info = algorithm.preprocess_pass(sequences.rollout_info, [sequences.number])
+            self._update(replace(sequences, rollout_info=info))
             return
         sequences = cut(prepared, config.mini_batch_length or prepared.length, config.use_rollout_state)
         for _ in range(config.num_updates_per_train_iter):
@@ -95,20 +102,25 @@ class OnPolicyLoop:
         """The infos of the unroll carry its graph, so nothing is computed again."""
         with self._precision.autocast():
             prepared = self._algorithm.preprocess_experience(experience)
-            loss_info = self._precision.kept(self._algorithm.calc_loss(prepared.rollout_info))
+            with torch.no_grad():
+                info = self._algorithm.preprocess_pass(prepared.rollout_info, [experience.time_step.step_type.shape[1]])
+            loss_info = self._precision.kept(self._algorithm.calc_loss(info))
         self.updater.update(loss_info, counts(nest.map(lambda leaf: leaf[:-1], experience.time_step)), prepared)
         self._algorithm.after_update()
 
     def _mini_batches(self, sequences: Sequences) -> Iterator[Sequences]:
-        total = sequences.time_step.step_type.shape[1]
+        total = sequences.number
         size = total if self._config.mini_batch_size == "whole" else self._config.mini_batch_size
         order = torch.randperm(total, generator=self._shuffle).to(sequences.time_step.step_type.device)
         sizes = [rows.stop - rows.start for rows in split_evenly(total, size or self._num_environments)]
         # One gather per pass; the mini batches are views.
         by_sequence = (sequences.time_step, sequences.rollout_info, sequences.weight)
-        shuffled = nest.map(lambda leaf: leaf.index_select(1, order), by_sequence)
+        time_step, info, weight = nest.map(lambda leaf: leaf.index_select(1, order), by_sequence)
+        with torch.no_grad():
+            info = self._algorithm.preprocess_pass(info, sizes)
         states = nest.split(nest.map(lambda leaf: leaf.index_select(0, order), sequences.state), sizes, dim=0)
-        for (time_step, info, weight), state in zip(nest.split(shuffled, sizes, dim=1), states, strict=True):
+        mini_batches = nest.split((time_step, info, weight), sizes, dim=1)
+        for (time_step, info, weight), state in zip(mini_batches, states, strict=True):
             yield Sequences(time_step, info, weight, state)
 
     def _check_options(self) -> None:

@@ -64,9 +64,9 @@ class PPOLoss(ActorCriticLoss):
         self.target_kl = target_kl
 
     def _policy_loss(
-        self, info: ActorCriticInfo, log_prob: torch.Tensor, advantage: torch.Tensor, progress: Progress
+        self, info: ActorCriticInfo, log_prob: torch.Tensor, progress: Progress
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        loss = ppo_clipped_loss(log_prob, info.old_log_prob, advantage, self._ratio_clipping(progress))
+        loss = ppo_clipped_loss(log_prob, info.old_log_prob, info.advantage, self._ratio_clipping(progress))
         if self.target_kl is None:
             return loss, {}
         return loss, {"approximate_kl": approximate_kl(log_prob, info.old_log_prob, info.valid)}

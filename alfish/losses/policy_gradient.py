@@ -53,20 +53,25 @@ def squared(error: torch.Tensor) -> torch.Tensor:
 
 
 def normalize_advantages(
-    advantage: torch.Tensor, mask: torch.Tensor | None = None, epsilon: float = 1e-8
+    advantage: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    epsilon: float = 1e-8,
+    dims: tuple[int, ...] | None = None,
 ) -> torch.Tensor:
     """Shifted and scaled to mean 0 and standard deviation 1 over the steps that count; the others become 0.
 
-    The standard deviation is that of the population, so that a single step gives 0 rather than NaN.
+    The standard deviation is that of the population, so that a single step gives 0 rather than NaN. It is of all steps,
+    or along `dims`.
     """
+    dims = tuple(range(advantage.dim())) if dims is None else dims
     if mask is None:
         mask = torch.ones_like(advantage)
     # Not a product with the mask at first: what does not count may be NaN.
     advantage = advantage.masked_fill(mask == 0, 0.0)
     weight = mask.to(advantage.dtype)
-    number = weight.sum().clamp(min=1)
-    centered = (advantage - advantage.sum() / number) * weight
-    deviation = torch.linalg.vector_norm(centered) / number.sqrt()
+    number = weight.sum(dims, keepdim=True).clamp(min=1)
+    centered = (advantage - advantage.sum(dims, keepdim=True) / number) * weight
+    deviation = torch.linalg.vector_norm(centered, dim=dims, keepdim=True) / number.sqrt()
     return centered / (deviation + epsilon)
 
 

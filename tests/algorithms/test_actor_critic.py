@@ -11,9 +11,10 @@ import torch
 
 from alfish import nest, specs
 from alfish.algorithms.actor_critic import ActorCriticAlgorithm, epsilon_greedy_action
-from alfish.algorithms.actor_critic_loss import ActorCriticLoss
+from alfish.algorithms.actor_critic_loss import ActorCriticInfo, ActorCriticLoss
 from alfish.algorithms.on_policy import cut
 from alfish.algorithms.ppo import PPOAlgorithm
+from alfish.algorithms.ppo_loss import PPOLoss
 from alfish.networks.distributions import Categorical
 from alfish.networks.encoding import EncodingNetwork
 from alfish.networks.network import Network
@@ -21,7 +22,7 @@ from alfish.networks.recurrent import GRUEncodingNetwork
 from alfish.optimizers.adam import Adam
 from alfish.optimizers.sgd import SGD
 from alfish.specs import BoundedTensorSpec, TensorSpec
-from alfish.types import Experience, Nest, StepType, TimeStep
+from alfish.types import Experience, LossInfo, Nest, StepType, TimeStep
 from tests.algorithms.runs import start_run
 
 
@@ -143,6 +144,35 @@ def test_mixed_actions_are_learned() -> None:
         algorithm.train_iter()
     rewards = algorithm.unroll(10).time_step
     assert rewards.reward[1:][~rewards.is_first()[1:]].mean().item() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "number"),
+    [
+        (PPOAlgorithm, {"mini_batch_length": 1, "mini_batch_size": 16, "num_updates_per_train_iter": 2}, 8),
+        (PPOAlgorithm, {"mini_batch_length": 1, "mini_batch_size": 24, "num_updates_per_train_iter": 2}, 4),
+        (ActorCriticAlgorithm, {}, 1),
+        (ActorCriticAlgorithm, {"unroll_with_grad": True}, 1),
+    ],
+)
+def test_every_mini_batch_has_normalized_advantages(
+    monkeypatch: pytest.MonkeyPatch, cls: Any, options: dict[str, Any], number: int
+) -> None:
+    original, infos = ActorCriticLoss.__call__, []
+
+    def call(self: ActorCriticLoss, info: ActorCriticInfo, *rest: Any, **others: Any) -> LossInfo:
+        infos.append(info)
+        return original(self, info, *rest, **others)
+
+    monkeypatch.setattr(ActorCriticLoss, "__call__", call)
+    loss = partial(PPOLoss if cls is PPOAlgorithm else ActorCriticLoss, normalize_advantages=True)
+    start_run(cls, unroll_length=16, loss_class=loss, **options).train_iter()
+    assert len(infos) == number
+    for info in infos:
+        counted = info.advantage[info.valid.bool()]
+        assert counted.mean().item() == pytest.approx(0, abs=1e-6)
+        assert counted.std(correction=0).item() == pytest.approx(1, abs=1e-5)
+        assert (info.advantage[~info.valid.bool()] == 0).all()
 
 
 DENSE = partial(EncodingNetwork, fc_layer_params=(8,))

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from alfish.algorithms.actor_critic_loss import ActorCriticInfo, ActorCriticLoss
+from alfish.losses.policy_gradient import normalize_advantages
 from alfish.networks.distributions import Categorical
 from alfish.optimizers.schedulers import LinearScheduler
 from alfish.progress import Progress
@@ -68,9 +69,23 @@ def test_entropy_weight_may_be_scheduled() -> None:
 
 def test_advantages_are_normalized_over_the_steps_that_count_and_clipped() -> None:
     given = info(advantage=torch.tensor([[1.0, 3.0, 50.0]]), valid=torch.tensor([[1.0, 1.0, 0.0]]))
-    normalized = ActorCriticLoss(normalize_advantages=True)._shaped_advantage(given)
+    normalized = ActorCriticLoss(normalize_advantages=True).shape_advantages(given, [3])
     assert normalized.tolist()[0] == pytest.approx([-1, 1, 0])
-    assert ActorCriticLoss(advantage_clip=2.0)._shaped_advantage(given).tolist() == [[1, 2, 2]]
+    assert ActorCriticLoss(advantage_clip=2.0).shape_advantages(given, [3]).tolist() == [[1, 2, 2]]
+
+
+@pytest.mark.parametrize("sizes", [[3, 3], [2, 4], [6], [1, 2, 3]])
+def test_mini_batches_side_by_side_are_normalized_one_by_one(sizes: list[int]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    advantage = torch.randn(2, 6, generator=generator)
+    valid = (torch.rand(2, 6, generator=generator) < 0.7).float()
+    together = ActorCriticLoss(normalize_advantages=True).shape_advantages(
+        info(advantage=advantage, valid=valid), sizes
+    )
+    pieces = zip(advantage.split(sizes, 1), valid.split(sizes, 1), strict=True)  # type: ignore[no-untyped-call]
+    expected = torch.cat([normalize_advantages(*piece) for piece in pieces], 1)
+    assert torch.allclose(together, expected, atol=1e-6)
+    assert together.abs().sum() > 0
 
 
 # Three actions; gamma 0.5, lambda 0.5, so discount * lambda is 0.25.

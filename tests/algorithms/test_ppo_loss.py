@@ -12,6 +12,7 @@ from alfish.algorithms.ppo_loss import PPOLoss
 from alfish.networks.distributions import Categorical
 from alfish.optimizers.schedulers import LinearScheduler
 from alfish.progress import Progress
+from alfish.types import replace
 
 # The policy takes each action with probability 1/2; it took them with 1/4, 1/3, 1/2: ratios 2, 1.5, 1.
 INFO = ActorCriticInfo(
@@ -62,7 +63,7 @@ def test_without_summaries_the_kl_is_computed_only_where_it_ends_the_updates() -
 
 def test_options_reach_the_shared_part() -> None:
     loss = PPOLoss(td_loss_weight=2.0, entropy_regularization=0.5, normalize_advantages=False, advantage_clip=0.5)
-    parts = loss(INFO, Progress())
+    parts = loss(replace(INFO, advantage=loss.shape_advantages(INFO, [INFO.advantage.shape[1]])), Progress())
     expected = parts.extra["policy_loss"] + 2 * parts.extra["value_loss"] - 0.5 * parts.extra["entropy"]
     assert torch.allclose(parts.loss, expected)
     assert parts.extra["policy_loss"][0, 0].item() == pytest.approx(-0.6)
