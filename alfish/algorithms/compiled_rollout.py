@@ -11,6 +11,7 @@ import torch
 from alfish import nest
 from alfish.algorithms.compilation import CannotCompile, CompiledGraph, compile_graph, failure
 from alfish.algorithms.tracing import FollowedNumber, traced
+from alfish.replay.structure import Assembler, assembler
 from alfish.types import AlgStep, Nest, TimeStep
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ Layout = list[tuple[torch.Size, tuple[int, ...]]]  # shapes and strides
 class _Compiled(NamedTuple):
     graph: CompiledGraph
     layout: Layout  # of the inputs that it reads
-    answer: AlgStep  # its leaves are numbers of outputs; an action is often there twice
+    answer: Assembler  # makes the step of the outputs; an action is often there twice
     followed: list[FollowedNumber]  # what the graph reads besides
 
 
@@ -49,8 +50,7 @@ class CompiledRolloutStep:
             return self._algorithm.rollout_step(time_step, state)
         for number in compiled.followed:
             number.refresh(self._algorithm.progress)
-        outputs = compiled.graph(inputs)
-        step: AlgStep = nest.map(outputs.__getitem__, compiled.answer)
+        step: AlgStep = compiled.answer(compiled.graph(inputs))
         return step
 
     def _try_to_compile(self, time_step: TimeStep, state: Nest) -> _Compiled | None:
@@ -80,7 +80,7 @@ class CompiledRolloutStep:
         inputs = nest.leaves((time_step, state))
         with traced(self._algorithm) as watch:
             graph = compile_graph(act, inputs)
-        return _Compiled(graph, _layout(inputs, graph.used), answers[0], watch.followed)
+        return _Compiled(graph, _layout(inputs, graph.used), assembler(answers[0]), watch.followed)
 
 
 def _layout(inputs: list[torch.Tensor], used: tuple[int, ...]) -> Layout:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -16,6 +17,7 @@ from alfish.algorithms.tracing import FollowedNumber, traced
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.algorithms.updater import Updater, total_loss
 from alfish.optimizers.optimizer import GradientNorms
+from alfish.replay.structure import Assembler, assembler
 from alfish.types import LossInfo, Nest
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class UpdateStep:
 
 class _Compiled(NamedTuple):
     graph: CompiledGraph
-    loss: LossInfo  # its structure
+    loss: Assembler  # makes it of the outputs
     followed: list[FollowedNumber]  # what the graph reads besides learning rates
 
 
@@ -84,9 +86,9 @@ class CompiledUpdateStep(UpdateStep):
         shown = self._look(batch) if self._algorithm.summary.enabled else None
         for number in (*self._rates.values(), *compiled.followed):
             number.refresh(self._algorithm.progress)
-        numbers, *parts = compiled.graph(leaves)
-        loss_info: LossInfo = nest.unflatten(compiled.loss, parts)
-        value, *norms = numbers.tolist()
+        outputs = compiled.graph(leaves)
+        loss_info: LossInfo = compiled.loss(outputs)
+        value, *norms = outputs[0].tolist()
         by_name = dict(zip(self._optimizers, norms, strict=True))
         return loss_info, self._updater.conclude(value, by_name, shown or (loss_info, None), batch)
 
@@ -130,14 +132,15 @@ class CompiledUpdateStep(UpdateStep):
             loss_info, weight = self._loss(nest.unflatten(batch, leaves))
             loss = total_loss(loss_info, weight)
             norms = self._step(loss)
-            structure.append(nest.map(lambda leaf: None, loss_info))
+            numbers_of_outputs = count(1)
+            structure.append(nest.map(lambda _: next(numbers_of_outputs), loss_info))
             watch.check("its loss")
             numbers = torch.cat([loss.detach().reshape(1), norms])
             return [numbers, *(leaf.detach() for leaf in nest.leaves(loss_info))]
 
         with traced(self._algorithm) as watch:
             graph = compile_graph(update, nest.leaves(batch))
-        return _Compiled(graph, structure[0], watch.followed)
+        return _Compiled(graph, assembler(structure[0]), watch.followed)
 
     def _step(self, loss: torch.Tensor) -> torch.Tensor:
         """Changes parameters and optimizer states unless a number is not finite; the norms of the gradients."""

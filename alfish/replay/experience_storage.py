@@ -31,7 +31,7 @@ class ExperienceStorage:
         self._extra_nbytes = extra_nbytes
         self._ring: RingStorage | None = None
         self._columns: Nest = None  # (time step, (action, info, state)): which column each leaf is in
-        self._assemble = assembler(None)
+        self._assemble = assembler(())
         self._num_time_step_columns = 0
         self._structure_is_final = False  # in a structure read from a file, records may have become dicts
 

@@ -70,7 +70,9 @@ class PrioritizedSampler:
     def update(self, env_ids: Integers, positions: Integers, priorities: Floats) -> None:
         """New priorities `[B]`; those of positions that were overwritten meanwhile are dropped."""
         self._check(priorities)
-        known = (positions >= _of(self._first, env_ids)) & (positions < _of(self._end, env_ids))
+        # As unsigned numbers those before the first are larger than all others.
+        span = np.asarray(_of(self._end - self._first, env_ids), np.uint64)
+        known = (positions - _of(self._first, env_ids)).view(np.uint64) < span
         if not _least(known):
             env_ids, positions, priorities = env_ids[known], positions[known], priorities[known]
         self._tree.set(flat_rows(env_ids, positions, self._max_length), priorities)

@@ -94,7 +94,7 @@ class RingStorage:
                 self._blocks.clear()
             block = self._blocks[shape] = self._new_block(values, shape)
         rows, columns = block
-        if any(value.requires_grad for value in values):
+        if True in [value.requires_grad for value in values]:  # half the time of `any` and a generator
             values = [value.detach() for value in values]  # else the memory would keep their graphs
         torch._foreach_copy_(columns, values)
         return rows

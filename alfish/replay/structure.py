@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count
 from operator import itemgetter
 from typing import Any
 
@@ -37,24 +36,22 @@ def describe(value: Nest) -> Plain:
 def assembler(structure: Nest) -> Assembler:
     """`nest.unflatten` for a structure that stays: looked at once, then packed in a third of the time.
 
-    >>> assembler({"a": None, "b": (None, ())})([1, 2])
-    {'a': 1, 'b': (2, ())}
+    The leaves of the structure say which of the values comes there.
+
+    >>> assembler({"a": 0, "b": (1, (), 0)})(["x", "y"])
+    {'a': 'x', 'b': ('y', (), 'x')}
     """
-    return _assembler(structure, count())
-
-
-def _assembler(structure: Nest, numbers: Iterator[int]) -> Assembler:
     if nest.is_leaf(structure):
-        return itemgetter(next(numbers))
+        return itemgetter(structure)
     if not nest.leaves(structure):
         return lambda _: structure
     if isinstance(structure, dict):
-        entries = [(key, _assembler(child, numbers)) for key, child in structure.items()]
+        entries = [(key, assembler(child)) for key, child in structure.items()]
         return lambda leaves: {key: pack(leaves) for key, pack in entries}
     if isinstance(structure, (tuple, list)):
-        children, kind = [_assembler(child, numbers) for child in structure], type(structure)
+        children, kind = [assembler(child) for child in structure], type(structure)
         return lambda leaves: kind([pack(leaves) for pack in children])
-    fields = [(name, _assembler(child, numbers)) for name, child in vars(structure).items()]
+    fields = [(name, assembler(child)) for name, child in vars(structure).items()]
     return partial(_packed_record, type(structure), fields)
 
 

@@ -34,9 +34,13 @@ def test_nothing_but_records_is_made_from_the_names_in_a_file() -> None:
 
 
 def test_an_assembler_packs_leaves_as_unflatten_does() -> None:
-    assemble = assembler(NEST)
+    assemble = assembler(AlgStep(output={"a": 0, "b": (1, [2, ()])}, state=(), info=3))
     for leaves in ([1, 2, 3, 4], [[], None, "c", ()]):  # whatever the leaves are
         assert assemble(leaves) == nest.unflatten(NEST, leaves)
     assert isinstance(assemble([1, 2, 3, 4]), AlgStep)
     assert assembler(())([]) == ()
-    assert assembler(None)([7]) == 7
+    assert assembler(0)([7]) == 7
+
+
+def test_an_assembler_may_use_a_leaf_twice_or_not_at_all() -> None:
+    assert assembler((1, {"a": 1}))([5, 6, 7]) == (6, {"a": 6})

@@ -8,7 +8,7 @@ import torch
 
 from alfish import nest
 from alfish.replay.replay_buffer import ReplayBuffer
-from alfish.types import Experience, TimeStep
+from alfish.types import BatchInfo, Experience, TimeStep
 from workloads.measuring import Metrics, Request, microseconds
 from workloads.settings import (
     ACTION,
@@ -65,9 +65,24 @@ def prioritized_calls(rows: int) -> dict[str, Callable[[], object]]:
     batches = [buffer.sample(REPLAY_BATCH, 2).batch_info for _ in range(50)]
     for batch in batches:
         buffer.update_priorities(batch, priority, ALPHA, 1e-6)
+    newest = batches[-1]
+
+    def sample() -> None:
+        nonlocal newest
+        newest = buffer.sample(REPLAY_BATCH, 2, BETA).batch_info
+
+    def update(batch: BatchInfo) -> None:
+        buffer.update_priorities(batch, priority, ALPHA, 1e-6)
+
+    def both() -> None:
+        sample()
+        update(newest)
+
     return {
-        "prioritized sample 256": lambda: buffer.sample(REPLAY_BATCH, 2, BETA),
-        "prioritized update 256": lambda: buffer.update_priorities(batches[0], priority, ALPHA, 1e-6),
+        "prioritized sample 256": sample,
+        "prioritized update 256": lambda: update(batches[0]),
+        "prioritized update 256, the newest draw": lambda: update(newest),
+        "prioritized sample, then update 256": both,
         "prioritized add 8": lambda: buffer.add(step),
     }
 

@@ -39,11 +39,16 @@ def measure(request: Request) -> Metrics:
         uniform.add(**step(1000))
         ranked.add(**step(1000))
     chosen, priority = np.random.randint(0, REPLAY_ROWS, REPLAY_BATCH), np.random.rand(REPLAY_BATCH)
+
+    def both() -> None:
+        ranked.update_priorities(ranked.sample(REPLAY_BATCH, beta=BETA)["indexes"], priority)
+
     calls: dict[str, Callable[[], object]] = {
         "sample 256": lambda: uniform.sample(REPLAY_BATCH),
         **{f"add {number}": adding(uniform, number) for number in (1, 8, 64)},
         "prioritized sample 256": lambda: ranked.sample(REPLAY_BATCH, beta=BETA),
         "prioritized update 256": lambda: ranked.update_priorities(chosen, priority),
+        "prioritized sample, then update 256": both,
         "prioritized add 8": adding(ranked, 8),
     }
     return microseconds(calls, request.seconds)

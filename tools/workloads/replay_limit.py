@@ -100,9 +100,15 @@ def prioritized_calls(rows: int) -> dict[str, Callable[[], object]]:
         drawn, chance = tree.draw(generator, REPLAY_BATCH)
         return stored.gather(drawn), (chance * rows) ** -BETA
 
+    def both() -> None:
+        drawn, chance = tree.draw(generator, REPLAY_BATCH)
+        _ = stored.gather(drawn), (chance * rows) ** -BETA
+        tree.update(drawn, (priority + 1e-6) ** ALPHA)
+
     return {
         "prioritized sample 256": sample,
         "prioritized update 256": lambda: tree.update(chosen, (priority + 1e-6) ** ALPHA),
+        "prioritized sample, then update 256": both,
         "prioritized add 8": lambda: tree.update(stored.add(block), fresh),
     }
 

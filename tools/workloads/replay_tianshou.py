@@ -55,6 +55,7 @@ def measure(request: Request) -> Metrics:
         **{f"add {number}": adding(buffer, number, row) for number, buffer in uniform.items()},
         "prioritized sample 256": lambda: ranked.sample(REPLAY_BATCH),
         "prioritized update 256": lambda: ranked.update_weight(chosen, priority),
+        "prioritized sample, then update 256": lambda: ranked.update_weight(ranked.sample(REPLAY_BATCH)[1], priority),
         "prioritized add 8": adding(ranked, 8, row),
         "stacks of frames 32": lambda: frames.get(frames.sample_indices(32), "obs"),
         "stacks of frames 256": lambda: frames.get(frames.sample_indices(256), "obs"),
