@@ -104,6 +104,10 @@ def test_split_is_the_inverse_of_concat_and_copies_nothing() -> None:
     assert torch.equal(nest.concat(pieces, dim=1)["a"], whole["a"])
     assert pieces[0]["a"].data_ptr() == whole["a"].data_ptr()
     assert nest.split((), [2, 3], dim=0) == [(), ()], "what is absent is absent in every piece"
+    assert nest.split({}, [2, 3], dim=0) == [{}, {}]
+    steps = nest.split(AlgStep(output=torch.arange(5), info=[torch.arange(5)]), [2, 3], dim=0)
+    assert [type(step) for step in steps] == [AlgStep, AlgStep]
+    assert steps[1].info[0].tolist() == [2, 3, 4]
 
 
 def test_flatten_time_and_back() -> None:

@@ -31,6 +31,11 @@ def test_records_cannot_be_changed_but_replaced() -> None:
     assert replace(step, reward=torch.ones(1)).reward.item() == 1
 
 
+def test_a_field_that_does_not_exist_cannot_be_replaced() -> None:
+    with pytest.raises(TypeError, match="TimeStep has no field rewards"):
+        replace(time_step([StepType.MID]), rewards=torch.ones(1))
+
+
 def test_first_and_last() -> None:
     step = time_step([StepType.FIRST, StepType.MID, StepType.LAST])
     assert step.is_first().tolist() == [True, False, False]

@@ -48,6 +48,19 @@ def test_ppo_clipped_loss_by_hand(ratio, advantage, loss, gradient):
     assert log_prob.grad.item() == pytest.approx(gradient, abs=1e-6)
 
 
+def test_ppo_clipped_loss_is_the_formula_of_the_paper():
+    generator = torch.Generator().manual_seed(0)
+    log_prob = torch.randn(2000, generator=generator).mul(0.3).requires_grad_()
+    advantage = torch.randn(2000, generator=generator)
+    found = ppo_clipped_loss(log_prob, torch.zeros(2000), advantage, clip=0.2)
+    ratio = log_prob.exp()
+    expected = -torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
+    torch.testing.assert_close(found, expected)
+    slopes = [torch.autograd.grad(loss.sum(), log_prob, retain_graph=True)[0] for loss in (found, expected)]
+    assert torch.equal(*slopes)
+    assert 100 < (slopes[0] == 0).sum() < 1900
+
+
 @pytest.mark.parametrize(
     ("value", "clip", "expected"),
     [

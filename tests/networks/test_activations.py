@@ -48,3 +48,15 @@ def test_a_string_is_told_to_become_a_reference() -> None:
 def test_a_class_is_not_an_activation() -> None:
     with pytest.raises(ConfigError, match="function from tensor to tensor"):
         EncodingNetwork(TensorSpec((3,)), activation=torch.nn.Tanh)
+
+
+@pytest.mark.parametrize("name", ["relu", "tanh", "sigmoid"])
+def test_in_place_is_the_same_function(name: str) -> None:
+    function = bare(getattr(activations, name), "here")
+    x = torch.randn(5, 3)
+    assert torch.equal(activations.in_place(function)(x.clone()), function(x))
+
+
+def test_only_functions_of_this_module_are_known_to_be_elementwise() -> None:
+    assert activations.is_elementwise(bare(activations.silu, "here"))
+    assert not activations.is_elementwise(lambda x: x.softmax(-1))

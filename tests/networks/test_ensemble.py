@@ -43,11 +43,16 @@ def normalised() -> Network:
     return EncodingNetwork(OBSERVATION, fc_layer_params=(8,), use_fc_ln=True)
 
 
+def competing() -> Network:
+    """Its activation looks at all elements of a layer."""
+    return EncodingNetwork(OBSERVATION, fc_layer_params=(8, 6), activation=lambda x: x.softmax(-1))
+
+
 def remembering() -> Network:
     return CriticRnnNetwork((OBSERVATION, BOX), lstm_hidden_size=(6, 5))
 
 
-KINDS = [dense, discrete, dueling, convolutional, normalised, remembering]
+KINDS = [dense, discrete, dueling, convolutional, normalised, competing, remembering]
 
 
 def with_copies(make: Callable[[], Network], number: int) -> tuple[Ensemble, list[Network]]:

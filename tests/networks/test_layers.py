@@ -8,6 +8,7 @@ import torch
 from torch.func import functional_call
 
 from alfish.errors import ConfigError
+from alfish.networks.activations import Activation, bare, relu, tanh
 from alfish.networks.layers import (
     BoundedSquash,
     ConvStack,
@@ -44,6 +45,18 @@ def test_what_each_layer_gives_can_be_asked_for(layer_norm: bool) -> None:
     torch.testing.assert_close(last, net(x))
     hidden = net.layers[0](x)
     torch.testing.assert_close(first, torch.tanh(net.norms[0](hidden) if layer_norm else hidden))
+
+
+@pytest.mark.parametrize("activation", [torch.relu, relu, tanh])
+def test_what_a_stack_is_given_stays_as_it_was(activation: Activation) -> None:
+    stack = DenseStack(4, [DenseLayer(4, bare(activation, "here"))] * 2)
+    x = torch.randn(5, 4, requires_grad=True)
+    before = x.detach().clone()
+    outputs = stack.layer_outputs(x)
+    kept = [output.detach().clone() for output in outputs]
+    stack(x).sum().backward()
+    assert torch.equal(x, before)
+    assert all(torch.equal(output, copy) for output, copy in zip(outputs, kept, strict=True))
 
 
 def test_an_empty_stack_passes_on() -> None:

@@ -64,6 +64,26 @@ def test_gradients_can_be_clipped_parameter_by_parameter():
     assert [a.tolist(), b.tolist(), c.tolist()] == [[-1.0, 0.0], [0.0, -0.5], [0.0, 0.0]]
 
 
+@pytest.mark.parametrize("make", [Adam, AdamW, SGD, RMSprop])
+def test_clipping_within_a_kernel_is_clipping_before_it(make):
+    """Of small networks and of large ones, whose norms are computed in other ways."""
+    for width in (8, 400):
+        clipped, scaled = nn.Linear(width, width), nn.Linear(width, width)
+        scaled.load_state_dict(clipped.state_dict())
+        optimizer, plain = make(lr=0.1, gradient_clipping=0.5), make(lr=0.1)
+        optimizer.add_parameters(parameters(clipped))
+        plain.add_parameters(parameters(scaled))
+        for seed in range(3):
+            for module in (clipped, scaled):
+                set_gradients(module, seed, scale=10.0)
+            norm = nn.utils.clip_grad_norm_(scaled.parameters(), 0.5).item()
+            assert optimizer.step(Progress()) == pytest.approx(norm, rel=1e-5)
+            plain.step(Progress())
+            torch.testing.assert_close(snapshot(clipped), snapshot(scaled), rtol=1e-4, atol=1e-5)
+            for one, other in zip(clipped.parameters(), scaled.parameters(), strict=True):
+                torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-6)
+
+
 def test_gradients_below_the_limit_are_left_alone():
     a = with_gradient(3.0, 4.0)
     optimizer = SGD(lr=1.0, gradient_clipping=5.5)
