@@ -145,12 +145,9 @@ class Optimizer(ABC):
 
     def _excess(self, gradients: Gradients) -> torch.Tensor | None:
         """How many times the norm of all is larger than it may be; None when it is not."""
-        limit, norm = self._gradient_clipping, gradients.norm
-        return (
-            None
-            if limit is None or norm <= limit
-            else torch.scalar_tensor(norm / limit, device=gradients.tensors[0].device)
-        )
+        excess = 0.0 if self._gradient_clipping is None else gradients.norm / self._gradient_clipping
+        device = gradients.tensors[0].device
+        return torch.scalar_tensor(excess, dtype=torch.float32, device=device) if excess > 1 else None
 
     @property
     def _clips_each(self) -> bool:
