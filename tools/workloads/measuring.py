@@ -61,14 +61,15 @@ class Finished(BaseException):
 
 
 class Stopwatch:
-    """Counts from the end of the warm-up, which takes a second or a quarter of the measurement, to its end.
+    """Counts from the end of the warm-up, which takes as long as a quarter of the measurement, to its end.
 
-    With `turns`, it measures anew in each of them, without a further warm-up.
+    With `turns`, it measures anew in each of them, without a further warm-up; the only one takes a second at least.
     """
 
     def __init__(self, seconds: float, turns: Turns | None = None) -> None:
         self._seconds = seconds
         self._turns = turns
+        self._warm_up = max(1.0 if turns else 0.0, seconds / 4)
         self._ticks = 0
         self._first: Moment | None = None
         self._start: Moment | None = None
@@ -84,7 +85,7 @@ class Stopwatch:
         self._ticks += 1
         self._first = self._first or now
         if self._start is None:
-            if self._ticks >= 3 and now.wall - self._first.wall >= max(1.0, self._seconds / 4):
+            if self._ticks >= 3 and now.wall - self._first.wall >= self._warm_up:
                 self._start = now
         elif now.wall - self._start.wall >= self._seconds:
             self._speed = _speed(self._start, now)
