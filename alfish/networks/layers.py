@@ -50,6 +50,9 @@ def _products(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torc
     return torch.baddbmm(bias.unsqueeze(2), weight, x)
 
 
+Step = tuple[dict[str, Any], dict[str, Any] | None, Activation]  # parameters of a layer and of its normalisation
+
+
 class DenseLayer(NamedTuple):
     """One fully connected layer: linear, layer normalisation if asked for, activation."""
 
@@ -67,7 +70,7 @@ class DenseStack(nn.Module):
         self.linear: Linear = F.linear  # an Ensemble puts `batched_linear` here
         self.layers = nn.ModuleList()
         self.norms = nn.ModuleList()
-        self._steps: list[tuple[dict[str, Any], dict[str, Any] | None, Activation]] = []
+        self._steps: list[Step] = []
         for layer in layers:
             linear = nn.Linear(input_size, layer.size)
             initialize(linear, layer.initializer)
@@ -82,23 +85,25 @@ class DenseStack(nn.Module):
         self._is_elementwise = not len(self.norms) and all(is_elementwise(layer.activation) for layer in layers)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        # Flattened once for all layers: otherwise each would do so for itself, and undo it, forward and backward.
-        first = 0 if self.linear is F.linear else 1  # in an ensemble the copies are in front
-        if x.dim() <= first + 2 or not self._steps:
-            return self._through(self._steps, x)
-        return self._through(self._steps, x.flatten(first, -2)).reshape(*x.shape[:-1], self.output_size)
+        return self._flattened_through(self._steps, x)
 
     def layer_outputs(self, x: torch.Tensor) -> list[torch.Tensor]:
         """What each layer gives, the last as `forward` does."""
         outputs = []
         for step in self._steps:
-            x = self._through([step], x)
+            x = self._flattened_through([step], x)
             outputs.append(x)
         return outputs
 
-    def _through(
-        self, steps: list[tuple[dict[str, Any], dict[str, Any] | None, Activation]], x: torch.Tensor
-    ) -> torch.Tensor:
+    def _flattened_through(self, steps: list[Step], x: torch.Tensor) -> torch.Tensor:
+        # Flattened once for all layers: otherwise each would do so for itself, and undo it, forward and backward.
+        first = 0 if self.linear is F.linear else 1  # in an ensemble the copies are in front
+        if x.dim() <= first + 2 or not steps:
+            return self._through(steps, x)
+        y = self._through(steps, x.flatten(first, -2))
+        return y.reshape(*x.shape[:-1], y.size(-1))
+
+    def _through(self, steps: list[Step], x: torch.Tensor) -> torch.Tensor:
         linear = self.linear
         if linear is batched_linear and self._is_elementwise:
             # Turned round once for all layers.

@@ -11,6 +11,7 @@ from alfish import nest, specs
 from alfish.networks.critic import CriticNetwork, CriticRnnNetwork
 from alfish.networks.encoding import EncodingNetwork
 from alfish.networks.ensemble import Ensemble
+from alfish.networks.layers import DenseStack
 from alfish.networks.network import Network
 from alfish.networks.q import QNetwork
 from alfish.specs import BoundedTensorSpec, TensorSpec
@@ -143,3 +144,13 @@ def test_a_copy_of_an_ensemble_is_independent_and_takes_its_state_dict() -> None
     assert not torch.allclose(ensemble(inputs)[0], target(inputs)[0])
     target.load_state_dict(ensemble.state_dict())
     torch.testing.assert_close(ensemble(inputs)[0], target(inputs)[0])
+
+
+@pytest.mark.parametrize("make", [normalised, competing, lambda: EncodingNetwork(OBSERVATION, fc_layer_params=(8, 6))])
+def test_what_each_layer_gives_can_be_asked_for_with_a_time_axis(make: Callable[[], Network]) -> None:
+    ensemble = Ensemble(make, 3)
+    stacks = [module for module in ensemble.modules() if isinstance(module, DenseStack)]
+    inputs = torch.randn(3, 4, 5, 3) if len(stacks) == 1 else torch.randn(4, 5, 3)
+    outputs = stacks[0].layer_outputs(inputs)
+    torch.testing.assert_close(outputs[-1], stacks[0](inputs))
+    assert all(output.shape[:-1] == inputs.shape[:-1] for output in outputs)

@@ -229,9 +229,9 @@ class Poisoned(ActorCriticLoss):
 
     calls = 0
 
-    def _policy_loss(self, info, log_prob, advantage, progress):
+    def _policy_loss(self, info, log_prob, progress):
         self.calls += 1
-        loss, extra = super()._policy_loss(info, log_prob, advantage, progress)
+        loss, extra = super()._policy_loss(info, log_prob, progress)
         return (loss * float("nan"), extra) if self.calls == 3 else (loss, extra)
 
 
