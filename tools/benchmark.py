@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -75,7 +75,8 @@ class Child:
         if self._process is None:
             self._process = self._start()
         else:
-            print(file=self._process.stdin, flush=True)
+            with suppress(BrokenPipeError):  # it died meanwhile; its last words say why
+                print(file=self._process.stdin, flush=True)
         assert self._process.stdout
         line = self._process.stdout.readline()
         if not line:
@@ -92,7 +93,8 @@ class Child:
         if process is not None:
             with process:
                 assert process.stdin
-                process.stdin.close()
+                with suppress(BrokenPipeError):
+                    process.stdin.close()
                 try:
                     process.wait(PATIENCE)
                 except subprocess.TimeoutExpired:

@@ -134,6 +134,13 @@ def test_a_training_loop_waits_for_its_next_turn(monkeypatch: pytest.MonkeyPatch
     assert max(speeds) < 5 * min(speeds)
     child.close()
     assert process.returncode == 0
+    child.turn()
+    assert child._process is not None
+    child._process.kill()
+    child._process.wait()
+    with pytest.raises(benchmark.Skipped, match="a library says something"):
+        child.turn()
+    child.close()
 
 
 def test_the_last_line_of_a_failing_contestant_says_why_it_is_left_out() -> None:
