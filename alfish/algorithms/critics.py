@@ -121,9 +121,7 @@ class Critics(nn.Module):
             next_value: `[T, B]` or `[T, B, R]`, of the time steps after them.
             correction: for a loss that needs one.
         """
-        # Targets look only at later time steps, so the first row can be anything.
-        values = torch.cat([torch.zeros_like(next_value[:1]), next_value])
-        target = self._loss.target(time_step, values, correction)
+        target = self._loss.target(time_step, next_value, correction)
         value = value[:, : len(target)]
         errors = self._loss(value, target)
         rows = errors.sum((0, -1)) if self._is_vector else errors.sum(0)

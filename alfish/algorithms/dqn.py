@@ -7,7 +7,6 @@ from copy import deepcopy
 from typing import Annotated, Any
 
 import torch
-from torch.nn import functional as F
 
 from alfish import nest, specs
 from alfish.algorithms.critics import checked_weights
@@ -156,10 +155,10 @@ class DqnAlgorithm(RLAlgorithm):
         if self._burn_in:
             time_step, action = nest.map(lambda leaf: leaf[self._burn_in :], (time_step, action))
         num_trained = self.loss.num_trained(len(action))
-        q, values = self._judge(time_step, states, num_trained)
+        q, next_values = self._judge(time_step, states, num_trained)
         choice = action[:num_trained]
         q_taken = self._pick(q, choice - self._first_action if self._first_action else choice)
-        target = self.loss.target(time_step, values)
+        target = self.loss.target(time_step, next_values)
         loss, error = self.loss(q_taken, target), (q_taken.detach() - target).abs()
         if self._is_vector:
             loss, error = loss.sum(-1), error.sum(-1)
@@ -179,7 +178,7 @@ class DqnAlgorithm(RLAlgorithm):
     def _judge(
         self, time_step: TimeStep, states: tuple[Nest, Nest], num_trained: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Q of the trained steps, with gradient, and the values of all `T + 1` time steps without."""
+        """Q of the trained steps, with gradient, and the values of all time steps but the first, without."""
         observation = time_step.observation
         if self.train_state_spec != ():
             is_first = time_step.is_first()
@@ -187,14 +186,14 @@ class DqnAlgorithm(RLAlgorithm):
             with torch.no_grad():
                 target_q, _ = unroll_network(self.target_q_network, observation, states[1], is_first)
                 values = self._best_value(target_q, q)
-            return q[:num_trained], values
+            return q[:num_trained], values[1:]
         # Without memory only the trained steps need a gradient, and no target bootstraps from the first one.
-        q, _ = self.q_network(nest.map(lambda leaf: leaf[:num_trained], observation))
+        q, _ = unroll_network(self.q_network, nest.map(lambda leaf: leaf[:num_trained], observation))
         with torch.no_grad():
             following = nest.map(lambda leaf: leaf[1:], observation)
-            target_q, _ = self.target_q_network(following)
-            values = self._best_value(target_q, self.q_network(following)[0] if self._double_q else target_q)
-        return q, F.pad(values, (0, 0) * (values.dim() - 1) + (1, 0))
+            target_q, _ = unroll_network(self.target_q_network, following)
+            chooser = unroll_network(self.q_network, following)[0] if self._double_q else target_q
+            return q, self._best_value(target_q, chooser)
 
     def _best_value(self, target_q: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
         if not (self._double_q or self._is_vector):

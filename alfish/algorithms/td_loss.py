@@ -12,6 +12,7 @@ from alfish.config.registry import configurable
 from alfish.errors import ConfigError
 from alfish.losses.policy_gradient import squared
 from alfish.losses.retrace import retrace
+from alfish.losses.value_ops import align
 from alfish.losses.value_ops import td_lambda as lambda_return
 from alfish.types import TimeStep, record
 
@@ -64,17 +65,23 @@ class TDLoss:
         """How many of `length` actions in a row are trained: the first ones."""
         return length + 1 - (self.num_steps or 1)
 
-    def target(self, time_step: TimeStep, values: torch.Tensor, correction: Correction | None = None) -> torch.Tensor:
+    def target(
+        self, time_step: TimeStep, next_values: torch.Tensor, correction: Correction | None = None
+    ) -> torch.Tensor:
         """What the critic should say about the trained actions: `[num_trained(T), B]`, or `[..., B, R]`.
+
+        Of actions at LAST, which do not count, it says nothing in particular.
 
         Args:
             time_step: `T + 1` rows.
-            values: `[T + 1, B]` or `[T + 1, B, R]`, of the time steps; the first row matters only at LAST, where the
-                action does not count.
+            next_values: `[T, B]` or `[T, B, R]`, of all time steps but the first; without gradient.
             correction: given when `needs_correction`.
         """
-        rows = [time_step.reward, values, time_step.discount * self.gamma, time_step.step_type]
-        trained = self.num_trained(values.size(0) - 1)
+        if self.num_steps == 1:  # a fraction of the operations
+            discount = align(time_step.discount[1:] * self.gamma, next_values)
+            return time_step.reward[1:] + discount * next_values
+        rows = [time_step.reward, _of_all(next_values), time_step.discount * self.gamma, time_step.step_type]
+        trained = self.num_trained(next_values.size(0))
         if self.num_steps is None or trained == 1:
             return self._return(rows)[:trained]
         # One window of n + 1 time steps for every trained action, side by side in the batch.
@@ -135,18 +142,25 @@ class RetraceTDLoss(TDLoss):
     ) -> None:
         super().__init__(gamma, num_steps=None, td_lambda=retrace_lambda, td_error_loss=td_error_loss)
 
-    def target(self, time_step: TimeStep, values: torch.Tensor, correction: Correction | None = None) -> torch.Tensor:
+    def target(
+        self, time_step: TimeStep, next_values: torch.Tensor, correction: Correction | None = None
+    ) -> torch.Tensor:
         assert correction is not None
         discount = time_step.discount * self.gamma
         return retrace(
             time_step.reward,
-            values,
+            _of_all(next_values),
             correction.action_value,
             correction.ratio,
             discount,
             time_step.step_type,
             self._lambda,
         )
+
+
+def _of_all(next_values: torch.Tensor) -> torch.Tensor:
+    """With a row for the first time step, which returns do not look at."""
+    return torch.cat([torch.zeros_like(next_values[:1]), next_values])
 
 
 def mean_of_trained(rows: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from alfish.replay.extent import Integers
 Floats = NDArray[np.float64]
 
 _BRANCHES = 16  # children per node: a node is two cache lines, and a million leaves need two levels under the top
+_ONES = np.ones(_BRANCHES)  # a product with these adds up in a third of the time of `sum`
 _LARGEST_TOP = 16_384  # up to so many nodes are searched at once: to add them up takes less than one level more
 _BELOW_ONE = 1 - 2**-52
 
@@ -83,7 +84,7 @@ class SumTree:
             nodes = nodes // _BRANCHES
             if len(nodes) > len(level):  # each once is fewer
                 nodes = np.arange(len(level))
-            parent[nodes] = torch.from_numpy(level.take(nodes, 0)).sum(1).numpy()
+            parent[nodes] = level.take(nodes, 0) @ _ONES
         top, running = self._cumulated
         torch.cumsum(top, 0, out=running)
 

@@ -43,23 +43,25 @@ VALUES = column([100.0, 200, 300, 400])
 @pytest.mark.parametrize(
     ("steps", "layout", "expected"),
     [
-        # gamma 0.5; every window has its own bootstrap
+        # gamma 0.5; every window has its own bootstrap, and at LAST no action counts
         (1, GOING_ON, [1 + 100, 2 + 150, 4 + 200]),
         (2, GOING_ON, [1 + 1 + 75, 2 + 2 + 100]),
         (3, GOING_ON, [1 + 1 + 1 + 50]),
-        (1, REAL_END, [101, 2, 300]),
+        (1, REAL_END, [101, 2]),
+        (1, TIME_LIMIT, [101, 152]),
         (2, REAL_END, [1 + 1, 2]),
         (3, REAL_END, [1 + 1]),
         (2, TIME_LIMIT, [1 + 1 + 75, 2 + 150]),
         (3, TIME_LIMIT, [1 + 1 + 75]),
         (None, GOING_ON, [1 + 1 + 1 + 50, 2 + 2 + 100, 4 + 200]),
-        (None, TIME_LIMIT, [1 + 1 + 75, 2 + 150, 300]),
+        (None, TIME_LIMIT, [1 + 1 + 75, 2 + 150]),
     ],
 )
 def test_targets_by_hand(steps: int | None, layout: TimeStep, expected: list[float]) -> None:
     loss = TDLoss(gamma=0.5, num_steps=steps)
-    target = loss.target(layout, VALUES)
-    assert target.squeeze(1).tolist() == pytest.approx(expected)
+    target = loss.target(layout, VALUES[1:])
+    taken = layout.step_type[: len(target)] != LAST
+    assert target[taken].tolist() == pytest.approx(expected)
     assert len(target) == loss.num_trained(3)
 
 
@@ -70,7 +72,7 @@ def test_retrace_by_hand() -> None:
     last = 4 + 0.5 * 400
     middle = 2 + 0.5 * (300 + 1.0 * (last - 30))
     first = 1 + 0.5 * (200 + 0.5 * (middle - 20))
-    target = loss.target(GOING_ON, VALUES, correction)
+    target = loss.target(GOING_ON, VALUES[1:], correction)
     assert target.squeeze(1).tolist() == pytest.approx([first, middle, last])
     assert loss.num_trained(3) == 3
 
@@ -86,19 +88,19 @@ def test_windows_keep_environments_and_rewards_apart() -> None:
     reward, values = torch.randn(2, 6, 3, 2, generator=generator)
     rows = [torch.full((6, 3), each) for each in (MID, 1.0)]
     layout = TimeStep(rows[0], reward, rows[1], rows[1], rows[1], rows[1])
-    target = TDLoss(gamma=0.9, num_steps=2).target(layout, values)
+    target = TDLoss(gamma=0.9, num_steps=2).target(layout, values[1:])
     assert target.shape == (4, 3, 2)
     torch.testing.assert_close(target, reward[1:5] + 0.9 * reward[2:6] + 0.81 * values[2:6])
 
 
 def test_lambda_mixes_the_steps() -> None:
     # 0.5 * (one step: 101) + 0.5 * (two steps: 77)
-    target = TDLoss(gamma=0.5, num_steps=2, td_lambda=0.5).target(GOING_ON, VALUES)
+    target = TDLoss(gamma=0.5, num_steps=2, td_lambda=0.5).target(GOING_ON, VALUES[1:])
     assert target[0].item() == pytest.approx(89)
 
 
 def test_one_step_loss_is_one_step() -> None:
-    target = OneStepTDLoss(gamma=0.5).target(GOING_ON, VALUES)
+    target = OneStepTDLoss(gamma=0.5).target(GOING_ON, VALUES[1:])
     assert target.squeeze(1).tolist() == [101, 152, 204]
     assert OneStepTDLoss().least_time_steps == 2
     assert TDLoss(num_steps=3).least_time_steps == 4
@@ -134,5 +136,5 @@ def test_the_mean_of_the_steps_that_count() -> None:
 @pytest.mark.parametrize("lambda_", [0.0, 0.5, 1.0])
 def test_of_a_single_reward_all_lambda_returns_are_the_same(lambda_: float) -> None:
     steps = nest.map(lambda leaf: leaf[:2], GOING_ON)
-    target = TDLoss(gamma=0.5, td_lambda=lambda_).target(steps, VALUES[:2])
+    target = TDLoss(gamma=0.5, td_lambda=lambda_).target(steps, VALUES[1:2])
     assert torch.equal(target, steps.reward[1:] + 0.5 * steps.discount[1:] * VALUES[1:2])
