@@ -91,6 +91,7 @@ def _explain(argv: Sequence[str]) -> int:
 def _validate(argv: Sequence[str]) -> int:
     from alfish.config.loading import read
     from alfish.config.problems import ConfigProblems, Problem
+    from alfish.environments.ids import unknown_ids
 
     names, bindings = _split(argv)
     _expect(names, 1, None, "alfish validate CONFIG ...")
@@ -103,7 +104,10 @@ def _validate(argv: Sequence[str]) -> int:
             continue
         for warning in config.warnings:
             print(f"warning: {warning}", file=sys.stderr)
-        print(f"{name}: ok, {len(config.bindings)} bindings")
+        unknown = unknown_ids(config)
+        problems.extend(unknown)
+        if not unknown:
+            print(f"{name}: ok, {len(config.bindings)} bindings")
     if problems:
         raise ConfigProblems(problems)
     return 0

@@ -69,6 +69,25 @@ def test_validate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("env_name = 'CartPole-v7'", "'CartPole-v7': no such environment. Did you mean CartPole-v1"),
+        ("env_name = 'CartPole-v1'", ""),
+        ("env_name = 'mine:Maze-v0'", ""),  # only its module can tell
+        ("env_name = 'Maze-v0'\ncreate_environment.env_load_fn = @load_atari", "'Maze-v0': no such environment"),
+        ("env_name = 'level 3'\ncreate_environment.env_load_fn = @PointGoalEnv", ""),  # a loader of one's own
+    ],
+)
+def test_validate_knows_the_environments(
+    text: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "a.gin").write_text(f"create_environment.{text}\n")
+    code, _, err = _alfish(capsys, "validate", "a")
+    assert code == (2 if message else 0)
+    assert message in err
+
+
 @pytest.mark.parametrize("name", ["train", "evaluate"])
 def test_commands_are_forwarded(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[list[str]] = []
