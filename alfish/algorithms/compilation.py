@@ -20,6 +20,8 @@ import torch
 from torch import fx
 from torch.overrides import TorchFunctionMode
 
+from alfish.algorithms.graph_passes import add_biases_last, turn_narrow_products
+
 Tensors = list[torch.Tensor]
 
 
@@ -78,6 +80,8 @@ def compile_graph(function: Callable[[Tensors], Tensors], inputs: Tensors) -> Co
 
     graph, captured, draws, examples = _trace(function, inputs)
     used = _drop_unused(graph, len(inputs))
+    add_biases_last(graph)
+    turn_narrow_products(graph)
     examples = [*[examples[index] for index in used], *examples[len(inputs) :]]
     # In this process: workers of its own would outlive the compilation, and meet the signals of a run. Without looking
     # at the shapes of all inputs in every call: whoever has the graph knows what it was made for. With the calls of the
