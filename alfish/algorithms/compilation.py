@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 from alfish.algorithms.graph_passes import add_biases_last, turn_narrow_products
 
 Tensors = list[torch.Tensor]
+Layout = list[tuple[torch.Size, tuple[int, ...]]]  # shapes and strides
 
 
 class CannotCompile(Exception):
@@ -48,7 +49,7 @@ class Draw:
         if self.in_place:
             self.function(self.buffer, *self.arguments, **self.options)
         else:
-            self.buffer.copy_(self.function(*self.arguments, **self.options))
+            self.function(*self.arguments, **self.options, out=self.buffer)
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,15 @@ class CompiledGraph:
     """Called with the inputs; answers with the outputs."""
 
     run: Callable[..., Sequence[torch.Tensor]]
+    num_inputs: int
     used: tuple[int, ...]  # of the inputs
+    layout: Layout  # of those
     captured: Tensors  # what the function found elsewhere than among its inputs
     draws: tuple[Draw, ...]
+
+    def fits(self, inputs: Tensors) -> bool:
+        """Whether it was made for inputs like these; a call does not look."""
+        return len(inputs) == self.num_inputs and _layout(inputs, self.used) == self.layout
 
     def __call__(self, inputs: Tensors) -> Sequence[torch.Tensor]:
         if torch.is_grad_enabled():
@@ -89,7 +96,12 @@ def compile_graph(function: Callable[[Tensors], Tensors], inputs: Tensors) -> Co
     with torch.no_grad(), config.patch(compile_threads=1, size_asserts=False, cpp_wrapper=True):
         run: Any = compile_fx(graph, examples)
     # Without what keeps dynamo, which is not used, from tracing it.
-    return CompiledGraph(getattr(run, "__wrapped__", run), used, captured, draws)
+    run = getattr(run, "__wrapped__", run)
+    return CompiledGraph(run, len(inputs), used, _layout(inputs, used), captured, draws)
+
+
+def _layout(inputs: Tensors, used: tuple[int, ...]) -> Layout:
+    return [(inputs[index].shape, inputs[index].stride()) for index in used]
 
 
 def find_compiler() -> None:

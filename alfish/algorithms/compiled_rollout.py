@@ -19,12 +19,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Layout = list[tuple[torch.Size, tuple[int, ...]]]  # shapes and strides
-
 
 class _Compiled(NamedTuple):
     graph: CompiledGraph
-    layout: Layout  # of the inputs that it reads
     answer: Assembler  # makes the step of the outputs; an action is often there twice
     followed: list[FollowedNumber]  # what the graph reads besides
 
@@ -46,7 +43,7 @@ class CompiledRolloutStep:
         if self._compiled is None and self.compilation == "on":
             self._compiled = self._try_to_compile(time_step, state)
         compiled = self._compiled
-        if compiled is None or _layout(inputs, compiled.graph.used) != compiled.layout:
+        if compiled is None or not compiled.graph.fits(inputs):
             return self._algorithm.rollout_step(time_step, state)
         for number in compiled.followed:
             number.refresh(self._algorithm.progress)
@@ -80,8 +77,4 @@ class CompiledRolloutStep:
         inputs = nest.leaves((time_step, state))
         with traced(self._algorithm) as watch:
             graph = compile_graph(act, inputs)
-        return _Compiled(graph, _layout(inputs, graph.used), assembler(answers[0]), watch.followed)
-
-
-def _layout(inputs: list[torch.Tensor], used: tuple[int, ...]) -> Layout:
-    return [(inputs[index].shape, inputs[index].stride()) for index in used]
+        return _Compiled(graph, assembler(answers[0]), watch.followed)

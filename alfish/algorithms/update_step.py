@@ -53,6 +53,7 @@ class UpdateStep:
 
 
 class _Compiled(NamedTuple):
+    variants: list[Hashable]  # what each algorithm of the tree called its loss
     graph: CompiledGraph
     loss: Assembler  # makes it of the outputs
     followed: list[FollowedNumber]  # what the graph reads besides learning rates
@@ -74,7 +75,7 @@ class CompiledUpdateStep(UpdateStep):
         self._optimizers = updater.ownership.optimizers
         device = next(algorithm.parameters()).device
         self._rates = {name: FollowedNumber(each.current_lr, device) for name, each in self._optimizers.items()}
-        self._graphs: dict[Hashable, _Compiled] = {}
+        self._graphs: list[_Compiled] = []
         self._states: list[Any] = []  # of the optimizers, when the graphs were made
         self._given_up = False
 
@@ -104,26 +105,25 @@ class CompiledUpdateStep(UpdateStep):
         states = [optimizer.states for optimizer in self._optimizers.values()]
         if any(state is not known for state, known in zip(states, self._states, strict=False)):
             self._graphs.clear()
-        key = (
-            *[(leaf.shape, leaf.stride()) for leaf in leaves],
-            *[part.loss_variant() for part in self._parts],
-        )
-        if key not in self._graphs:
-            try:
-                if len(self._graphs) == _MOST_GRAPHS:
-                    raise CannotCompile(f"mini batches have more than {_MOST_GRAPHS} different shapes")
-                started = time.monotonic()
-                self._graphs[key] = self._compile(batch)
-                _log.info("compiled an update in %.0f s", time.monotonic() - started)
-            except Exception as error:  # a compiler can fail in any way, and the run can go on without
-                self._given_up = True
-                self.compilation = f"off: {failure(error)}"
-                warn_of_fallback(failure(error))
-                return None
-            self._states = [optimizer.states for optimizer in self._optimizers.values()]
-        return self._graphs[key]
+        variants = [part.loss_variant() for part in self._parts]
+        for compiled in self._graphs:
+            if compiled.variants == variants and compiled.graph.fits(leaves):
+                return compiled
+        try:
+            if len(self._graphs) == _MOST_GRAPHS:
+                raise CannotCompile(f"mini batches have more than {_MOST_GRAPHS} different shapes")
+            started = time.monotonic()
+            self._graphs.append(self._compile(batch, variants))
+            _log.info("compiled an update in %.0f s", time.monotonic() - started)
+        except Exception as error:  # a compiler can fail in any way, and the run can go on without
+            self._given_up = True
+            self.compilation = f"off: {failure(error)}"
+            warn_of_fallback(failure(error))
+            return None
+        self._states = [optimizer.states for optimizer in self._optimizers.values()]
+        return self._graphs[-1]
 
-    def _compile(self, batch: Nest) -> _Compiled:
+    def _compile(self, batch: Nest, variants: list[Hashable]) -> _Compiled:
         for optimizer in self._optimizers.values():
             optimizer.make_states()
         structure: list[LossInfo] = []
@@ -140,7 +140,7 @@ class CompiledUpdateStep(UpdateStep):
 
         with traced(self._algorithm) as watch:
             graph = compile_graph(update, nest.leaves(batch))
-        return _Compiled(graph, assembler(structure[0]), watch.followed)
+        return _Compiled(variants, graph, assembler(structure[0]), watch.followed)
 
     def _step(self, loss: torch.Tensor) -> torch.Tensor:
         """Changes parameters and optimizer states unless a number is not finite; the norms of the gradients."""
