@@ -69,23 +69,11 @@ def test_validate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("env_name = 'CartPole-v7'", "'CartPole-v7': no such environment. Did you mean CartPole-v1"),
-        ("env_name = 'CartPole-v1'", ""),
-        ("env_name = 'mine:Maze-v0'", ""),  # only its module can tell
-        ("env_name = 'Maze-v0'\ncreate_environment.env_load_fn = @load_atari", "'Maze-v0': no such environment"),
-        ("env_name = 'level 3'\ncreate_environment.env_load_fn = @PointGoalEnv", ""),  # a loader of one's own
-    ],
-)
-def test_validate_knows_the_environments(
-    text: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "a.gin").write_text(f"create_environment.{text}\n")
-    code, _, err = _alfish(capsys, "validate", "a")
-    assert code == (2 if message else 0)
-    assert message in err
+def test_validate_knows_the_environments(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.gin").write_text("create_environment.env_name = 'CartPole-v7'\n")
+    code, out, err = _alfish(capsys, "validate", "a")
+    assert (code, out) == (2, "")
+    assert "a.gin:1: create_environment.env_name: 'CartPole-v7': no such environment. Did you mean CartPole-v1" in err
 
 
 @pytest.mark.parametrize("name", ["train", "evaluate"])
