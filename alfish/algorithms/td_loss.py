@@ -74,12 +74,12 @@ class TDLoss:
 
         Args:
             time_step: `T + 1` rows.
-            next_values: `[T, B]` or `[T, B, R]`, of all time steps but the first; without gradient.
+            next_values: `[T, B]` or `[T, B, R]`, of all time steps but the first. No gradient flows to them.
             correction: given when `needs_correction`.
         """
         if self.num_steps == 1:  # a fraction of the operations
             discount = align(time_step.discount[1:] * self.gamma, next_values)
-            return time_step.reward[1:] + discount * next_values
+            return time_step.reward[1:] + discount * next_values.detach()
         rows = [time_step.reward, _of_all(next_values), time_step.discount * self.gamma, time_step.step_type]
         trained = self.num_trained(next_values.size(0))
         if self.num_steps is None or trained == 1:

@@ -124,3 +124,12 @@ def test_a_missing_compiler_is_told_and_one_that_is_there_is_found() -> None:
         pytest.raises(CannotCompile, match=r"no C\+\+ compiler was found: install g\+\+"),
     ):
         find_compiler()
+
+
+@pytest.mark.usefixtures("_as_traced")
+def test_a_graph_fits_what_is_laid_out_like_the_inputs_that_it_reads() -> None:
+    graph = compile_graph(lambda inputs: [inputs[1] + 1], [torch.zeros(7), torch.zeros(2, 3)])
+    assert graph.fits([torch.zeros(4), torch.ones(2, 3)])  # the first is not read
+    assert not graph.fits([torch.zeros(7), torch.zeros(2, 4)])
+    assert not graph.fits([torch.zeros(7), torch.zeros(3, 2).t()])
+    assert not graph.fits([torch.zeros(7), torch.zeros(2, 3), torch.zeros(1)])  # then it may mean others

@@ -138,3 +138,9 @@ def test_of_a_single_reward_all_lambda_returns_are_the_same(lambda_: float) -> N
     steps = nest.map(lambda leaf: leaf[:2], GOING_ON)
     target = TDLoss(gamma=0.5, td_lambda=lambda_).target(steps, VALUES[1:2])
     assert torch.equal(target, steps.reward[1:] + 0.5 * steps.discount[1:] * VALUES[1:2])
+
+
+@pytest.mark.parametrize("steps", [1, 2, None])
+def test_no_gradient_flows_through_a_target(steps: int | None) -> None:
+    values = VALUES[1:].clone().requires_grad_()
+    assert not TDLoss(gamma=0.5, num_steps=steps).target(GOING_ON, values).requires_grad

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from alfish.config.loading import read
@@ -32,7 +34,7 @@ def test_unknown_ids(bindings: list[str], unknown: list[str]) -> None:
     assert all("no such environment" in problem.message for problem in problems)
 
 
-def test_modules_of_the_user_may_register_more(tmp_path, monkeypatch) -> None:
+def test_modules_of_the_user_may_register_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "my_mazes.py").write_text("")
