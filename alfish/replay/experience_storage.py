@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from alfish import nest
 from alfish.errors import CheckpointMisfit, ConfigError
@@ -14,6 +17,14 @@ from alfish.replay.storage import RingStorage, row_layout
 from alfish.replay.structure import assembler, describe, rebuild
 from alfish.specs import TensorSpec
 from alfish.types import BatchInfo, Experience, Nest
+
+_MOST_KEPT = 4  # batches whose memory is used again
+
+
+class _Kept(NamedTuple):
+    rows: NDArray[np.void]
+    drawn: list[NDArray[Any]]
+    experience: Experience  # looks at these
 
 
 class ExperienceStorage:
@@ -33,6 +44,7 @@ class ExperienceStorage:
         self._columns: Nest = None  # (time step, (action, info, state)): which column each leaf is in
         self._assemble = assembler(())
         self._num_time_step_columns = 0
+        self._kept: dict[tuple[int, ...], _Kept] = {}  # by size; see `refill`
         self._structure_is_final = False  # in a structure read from a file, records may have become dicts
 
     @property
@@ -62,11 +74,50 @@ class ExperienceStorage:
             self._adopt(parts)
         self._filled().write(nest.leaves(parts), start, env_ids)
 
+    @property
+    def writes_steps(self) -> bool:
+        """Whether `write_step` may be called: something was written, and rows are small enough for it to pay."""
+        return self._ring is not None and self._structure_is_final and self._ring.writes_steps
+
+    def write_step(self, step: Nest, position: int) -> None:
+        """Completes a row of all environments and begins the next.
+
+        Args:
+            step: the next time step, and (action, info, state) of the row at `position`, `[B, ...]`.
+            position: the same in all environments.
+        """
+        self._filled().write_step(nest.leaves(step), position, self._num_time_step_columns)
+
     def gather(self, rows: Integers, device: torch.device, info: BatchInfo = BatchInfo()) -> Experience:
         """Sequences `[T + 1, B]` of flat rows; the last row only gives its time step."""
         columns = self._filled().gather(rows, self._num_time_step_columns)
         if device.type != "cpu":
             columns = [column.to(device) for column in columns]
+        return self._experience(columns, info)
+
+    def refill(self, rows: Integers, drawn: Sequence[NDArray[Any]]) -> Experience:
+        """As `gather`, into the memory of the last batch of this size: it is the same object, with new numbers.
+
+        Args:
+            rows: sequences of flat rows.
+            drawn: what `BatchInfo` tells of them, in the order of its fields.
+        """
+        ring, size = self._filled(), (*rows.shape, len(drawn))
+        kept = self._kept.get(size)
+        if kept is None:
+            if len(self._kept) == _MOST_KEPT:
+                self._kept.clear()
+            with torch.inference_mode(False):
+                batch, info = ring.take(rows), [torch.tensor(each) for each in drawn]
+                experience = self._experience(ring.columns(batch, self._num_time_step_columns), BatchInfo(*info))
+            kept = self._kept[size] = _Kept(batch, [each.numpy() for each in info], experience)
+        else:
+            ring.take(rows, out=kept.rows)
+            for memory, new in zip(kept.drawn, drawn, strict=True):
+                memory[:] = new
+        return kept.experience
+
+    def _experience(self, columns: list[torch.Tensor], info: BatchInfo) -> Experience:
         time_steps, (action, rollout_info, state) = self._assemble(columns)
         return Experience(time_steps, action, rollout_info, state, batch_info=info)
 
@@ -111,6 +162,7 @@ class ExperienceStorage:
             _check_paths(list(nest.named_leaves(columns)), list(nest.named_leaves(self._columns)))
         self._columns = columns
         self._assemble = assembler(columns)
+        self._kept.clear()
         self._num_time_step_columns = len(nest.leaves(parts[0]))
         self._structure_is_final = True
 

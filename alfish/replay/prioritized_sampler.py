@@ -145,6 +145,14 @@ class PrioritizedSampler:
         return flat_rows(*spans(*np.broadcast_arrays(first, end)), self._max_length)
 
 
+def importance_weights(relative: Floats, beta: float, by_max: bool) -> NDArray[np.float32]:
+    """Weights `[B]` that make up for drawing by priority: `relative ** -beta`; by their maximum, if asked for."""
+    weights = relative**-beta
+    if by_max:
+        weights /= weights.max()
+    return weights.astype(np.float32)
+
+
 def _of(bound: Bound, env_ids: Integers) -> Bound:
     return bound if isinstance(bound, int) else bound.take(env_ids)
 

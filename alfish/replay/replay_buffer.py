@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from alfish import nest
 from alfish.config.ranges import Range
@@ -15,11 +16,11 @@ from alfish.errors import ConfigError
 from alfish.replay.episode_bounds import EpisodeBounds
 from alfish.replay.experience_storage import ExperienceStorage
 from alfish.replay.extent import Extent, Integers, spans
-from alfish.replay.prioritized_sampler import PRIORITY_NBYTES, PrioritizedSampler
+from alfish.replay.prioritized_sampler import PRIORITY_NBYTES, PrioritizedSampler, importance_weights
 from alfish.replay.redistribution import redistribute
 from alfish.replay.storage import flat_rows
 from alfish.replay.uniform_sampler import UniformSampler
-from alfish.types import BatchInfo, Experience, Nest
+from alfish.types import BatchInfo, Experience, Nest, TimeStep
 
 _LARGEST_IN_CHECKPOINT = 2 * 2**30
 
@@ -71,17 +72,16 @@ class ReplayBuffer:
         self.max_length = max_length
         self._generator = generator
         self._device = torch.device(device)
-        self._recent_steps = recent_data_steps
-        self._recent_ratio = recent_data_ratio
         self._enable_checkpoint = enable_checkpoint
         self._extent = Extent(num_environments, max_length, num_earliest_frames_ignored)
-        self._uniform = UniformSampler(generator, with_replacement)
+        self._uniform = UniformSampler(generator, with_replacement, recent_data_steps, recent_data_ratio)
         self._prioritized: PrioritizedSampler | None = None
         if prioritized:
             self._prioritized = PrioritizedSampler(num_environments, max_length, generator, initial_priority)
         self._storage = ExperienceStorage(num_environments, max_length, PRIORITY_NBYTES if prioritized else 0)
         self._bounds: EpisodeBounds | None = None  # made when first asked for
         self._newest_draw: BatchInfo | None = None  # by priority
+        self._newest_step: TimeStep | None = None  # of all environments, if `add_step` stored it
         self._longest_known = 0  # so long sequences are there; only `clear` can take them away
 
     @property
@@ -145,6 +145,29 @@ class ReplayBuffer:
         envs = None if env_ids is None else _numbers(env_ids)
         self._storage.write(experience, self._extent.newest_of(envs), envs)
         self._extent.advance(length, envs)
+        self._newest_step = None
+
+    def add_step(
+        self, time_step: TimeStep, action: Nest, rollout_info: Nest, state: Nest, next_time_step: TimeStep
+    ) -> None:
+        """Appends one action of every environment: as `add`, of leaves `[B, ...]` that nobody had to stack.
+
+        Args:
+            time_step: where the action was taken. If it is the very object that the last call had as its
+                `next_time_step`, it is known to be stored.
+            action: that was taken.
+            rollout_info: what `rollout_step` noted.
+            state: the recurrent state before the step.
+            next_time_step: where it led to.
+        """
+        newest, storage = self._extent.newest_of(None), self._storage
+        if time_step is self._newest_step and isinstance(newest, int) and storage.writes_steps:
+            storage.write_step((next_time_step, (action, rollout_info, state)), newest)
+            self._extent.advance(1, None)
+        else:
+            rest = nest.stack([(action, rollout_info, state)])
+            self.add(Experience(nest.stack([time_step, next_time_step]), *rest))
+        self._newest_step = next_time_step
 
     def has_sequences(self, length: int) -> bool:
         """Whether there is at least one sequence of `length` time steps to draw."""
@@ -155,7 +178,12 @@ class ReplayBuffer:
         return length <= self._longest_known
 
     def sample(
-        self, batch_size: int, length: int, beta: float | None = None, normalize_by_max: bool = False
+        self,
+        batch_size: int,
+        length: int,
+        beta: float | None = None,
+        normalize_by_max: bool = False,
+        reuse: bool = False,
     ) -> Experience:
         """`batch_size` sequences of `length` time steps, uniformly drawn or by priority.
 
@@ -165,6 +193,8 @@ class ReplayBuffer:
             beta: exponent of the importance weights of prioritized replay,
                 `(priority / mean priority) ** -beta`; None: no weights.
             normalize_by_max: divide the weights by the largest of the batch.
+            reuse: the last batch of this size is not needed any more: the new one takes its place in memory, which
+                is quicker. On the CPU it is the same object.
         """
         if not self.has_sequences(length):
             raise ConfigError(
@@ -172,19 +202,23 @@ class ReplayBuffer:
                 f"{int((self._extent.newest - self._extent.oldest).max()) + 1}, of which the oldest "
                 f"{self._extent.num_ignored} start none. Collect more first (TrainerConfig.initial_collect_steps)."
             )
-        weights: torch.Tensor | tuple[()] = ()
+        weights: list[NDArray[np.float32]] = []
         if self._prioritized is not None:
             first, end = self._extent.common_starts(length) or self._extent.starts(length)
             env_ids, positions, relative = self._prioritized.draw(first, end, batch_size)
             if beta is not None:
-                powers = relative**-beta
-                if normalize_by_max:
-                    powers /= powers.max()
-                weights = torch.from_numpy(powers.astype(np.float32)).to(self._device)
+                weights.append(importance_weights(relative, beta, normalize_by_max))
         else:
-            env_ids, positions = self._draw_uniformly(length, batch_size)
-        info = self._newest_draw = BatchInfo(torch.from_numpy(env_ids), torch.from_numpy(positions), weights)
-        return self._gather(env_ids, positions, length, info)
+            env_ids, positions = self._uniform.draw_from(self._extent, length, batch_size)
+        rows = self._rows(env_ids, positions, length)
+        if reuse and self._device.type == "cpu":
+            batch = self._storage.refill(rows, (env_ids, positions, *weights))
+        else:
+            drawn = map(torch.from_numpy, (env_ids, positions))
+            on_device = (torch.from_numpy(each).to(self._device) for each in weights)
+            batch = self._storage.gather(rows, self._device, BatchInfo(*drawn, *on_device))
+        self._newest_draw = batch.batch_info
+        return batch
 
     def update_priorities(self, batch_info: BatchInfo, priority: torch.Tensor, alpha: float, eps: float) -> None:
         """Gives sampled sequences the stored priority `(priority + eps) ** alpha`, which counts from the next draw on.
@@ -228,7 +262,7 @@ class ReplayBuffer:
     def get(self, env_ids: torch.Tensor, positions: torch.Tensor, length: int) -> Experience:
         """The sequences of `length` time steps that start at `positions` `[B]`, time-major."""
         info = BatchInfo(env_ids=env_ids, positions=positions)
-        return self._gather(_numbers(env_ids), _numbers(positions), length, info)
+        return self._storage.gather(self._rows(_numbers(env_ids), _numbers(positions), length), self._device, info)
 
     def get_field(self, path: str, env_ids: torch.Tensor, positions: torch.Tensor) -> Nest:
         """A part of the stored time steps, e.g. `observation.achieved_goal`, at positions of any shape `[...]`.
@@ -279,29 +313,18 @@ class ReplayBuffer:
         kept = positions >= self._extent.oldest[env_ids]
         rows = flat_rows(env_ids[kept], positions[kept], self.max_length)
         self._storage.load_state_dict(state["rows"], torch.from_numpy(kept), rows)
-        self._bounds = self._newest_draw = None
+        self._bounds = self._newest_draw = self._newest_step = None
         self._generator.set_state(state["generator"])
         if self._prioritized and state["priorities"]:
             self._prioritized.load_state_dict(state["priorities"])
 
-    def _draw_uniformly(self, length: int, batch_size: int) -> tuple[Integers, Integers]:
-        num_recent = round(self._recent_ratio * batch_size)
-        common = self._extent.common_starts(length)
-        if common and not num_recent:
-            return self._uniform.draw_alike(*common, self.num_environments, batch_size)
-        first, end = self._extent.starts(length)
-        if not num_recent:
-            return self._uniform.draw(first, end, batch_size)
-        recent = self._uniform.draw(np.maximum(first, end - self._recent_steps), end, num_recent)
-        others = self._uniform.draw(first, end, batch_size - num_recent)
-        return np.concatenate((recent[0], others[0])), np.concatenate((recent[1], others[1]))
-
-    def _gather(self, env_ids: Integers, positions: Integers, length: int, info: BatchInfo) -> Experience:
-        rows = positions + _steps(length)  # [length, B]
+    def _rows(self, env_ids: Integers, positions: Integers, length: int) -> Integers:
+        """The flat rows `[length, B]` of sequences."""
+        rows: Integers = positions + _steps(length)
         rows %= self.max_length
         if self.num_environments > 1:
             rows += env_ids * self.max_length
-        return self._storage.gather(rows, self._device, info)
+        return rows
 
     def _episodes(self) -> EpisodeBounds:
         if self._bounds is None:

@@ -50,6 +50,7 @@ class RingStorage:
         self._by_time = [rows[name].swapaxes(0, 1) for name in self._names]  # [time, env, ...], as data come in
         self._whole_by_time = _whole(rows).swapaxes(0, 1)  # [time, env]
         self._blocks: dict[tuple[int, ...], Block] = {}  # by shape; see `_packed`
+        self._step_block: Block | None = None  # see `write_step`
 
     @property
     def nbytes(self) -> int:
@@ -70,6 +71,29 @@ class RingStorage:
             return
         for target, value in zip(self._by_time, values, strict=True):
             target[self._places(start, value.size(0), width, env_ids)] = value.numpy(force=True)
+
+    @property
+    def writes_steps(self) -> bool:
+        """Whether rows are so small that `write_step` pays."""
+        return 2 * len(self._whole_by_time[0]) * self._rows.itemsize <= _LARGEST_PACKED
+
+    def write_step(self, values: list[torch.Tensor], position: int, num_next: int) -> None:
+        """Completes the rows at a position of all environments, and begins those after it.
+
+        Args:
+            values: `[B, ...]` of every column: the first `num_next` for the rows after the position, the others for
+                those at it, whose first columns stay as they are.
+            position: the same in all environments.
+            num_next: columns that are known at once.
+        """
+        if self._step_block is None:
+            self._step_block = self._new_step_block(num_next)
+        rows, columns = self._step_block
+        here, after = position % self.max_length, (position + 1) % self.max_length
+        rows[0] = self._whole_by_time[here]
+        torch._foreach_copy_(columns, _without_graphs(values))
+        self._whole_by_time[here] = rows[0]
+        self._whole_by_time[after] = rows[1]
 
     def _places(
         self, start: Bound, length: int, width: int, env_ids: Integers | None
@@ -94,9 +118,7 @@ class RingStorage:
                 self._blocks.clear()
             block = self._blocks[shape] = self._new_block(values, shape)
         rows, columns = block
-        if True in [value.requires_grad for value in values]:  # half the time of `any` and a generator
-            values = [value.detach() for value in values]  # else the memory would keep their graphs
-        torch._foreach_copy_(columns, values)
+        torch._foreach_copy_(columns, _without_graphs(values))
         return rows
 
     def _new_block(self, values: list[torch.Tensor], shape: tuple[int, ...]) -> Block:
@@ -107,12 +129,27 @@ class RingStorage:
             ]
         return _whole(rows), columns
 
+    def _new_step_block(self, num_next: int) -> Block:
+        rows = np.zeros((2, len(self._whole_by_time[0])), self._rows.dtype)
+        with torch.inference_mode(False):
+            columns = [torch.from_numpy(rows[name][int(index < num_next)]) for index, name in enumerate(self._names)]
+        return _whole(rows), columns
+
     def gather(self, rows: Integers, num_complete: int | None = None) -> list[torch.Tensor]:
         """Every column at the flat `rows` `[T, ...]`, which are `env * max_length + place`.
 
         Columns from `num_complete` on come without the last of the T.
         """
-        batch = self._rows.take(rows)
+        return self.columns(self.take(rows), num_complete)
+
+    def take(self, rows: Integers, out: NDArray[np.void] | None = None) -> NDArray[np.void]:
+        """The flat `rows` as they lie here; into `out`, if given, which has their shape."""
+        if out is None:
+            return self._rows.take(rows)
+        return self._rows.take(rows, out=out, mode="clip")  # 'raise', the default, would copy them twice
+
+    def columns(self, batch: NDArray[np.void], num_complete: int | None = None) -> list[torch.Tensor]:
+        """The columns of rows that were taken; see `gather`."""
         names, shorter = self._names[:num_complete], self._names[len(self._names[:num_complete]) :]
         start = batch[:-1]
         return [torch.from_numpy(batch[name]) for name in names] + [torch.from_numpy(start[name]) for name in shorter]
@@ -136,6 +173,13 @@ def row_layout(columns: dict[str, TensorSpec]) -> np.dtype[np.void]:
             )
     fields = [(name, _NUMPY_DTYPE[spec.dtype], spec.shape) for name, spec in columns.items()]
     return np.dtype(fields, align=True)
+
+
+def _without_graphs(values: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Else the memory that they are copied to would keep these."""
+    if True in [value.requires_grad for value in values]:  # half the time of `any` and a generator
+        return [value.detach() for value in values]
+    return values
 
 
 def _whole(rows: NDArray[np.void]) -> NDArray[np.void]:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from alfish.replay.extent import Integers
+from alfish.replay.extent import Extent, Integers
 
 Floats = NDArray[np.float64]
 
@@ -20,12 +20,35 @@ class UniformSampler:
         generator: the stream of random numbers.
         with_replacement: independent draws. Otherwise one draw from each of `batch_size` equal parts of what can be
             drawn, so that a batch is spread evenly; it comes out ordered by environment and time.
+        recent_steps: how many of the newest starts of each environment count as recent.
+        recent_ratio: part of every batch of `draw_from` that is drawn from these alone.
     """
 
-    def __init__(self, generator: torch.Generator, with_replacement: bool = False) -> None:
+    def __init__(
+        self,
+        generator: torch.Generator,
+        with_replacement: bool = False,
+        recent_steps: int = 1,
+        recent_ratio: float = 0.0,
+    ) -> None:
         self._generator = generator
         self._strata = Strata(generator)
         self._with_replacement = with_replacement
+        self._recent_steps = recent_steps
+        self._recent_ratio = recent_ratio
+
+    def draw_from(self, extent: Extent, length: int, batch_size: int) -> tuple[Integers, Integers]:
+        """Environments and positions `[B]` of sequences of `length` time steps; those of recent data come first."""
+        num_recent = round(self._recent_ratio * batch_size)
+        common = extent.common_starts(length)
+        if common and not num_recent:
+            return self.draw_alike(*common, len(extent.newest), batch_size)
+        first, end = extent.starts(length)
+        if not num_recent:
+            return self.draw(first, end, batch_size)
+        recent = self.draw(np.maximum(first, end - self._recent_steps), end, num_recent)
+        others = self.draw(first, end, batch_size - num_recent)
+        return np.concatenate((recent[0], others[0])), np.concatenate((recent[1], others[1]))
 
     def draw(self, first: Integers, end: Integers, batch_size: int) -> tuple[Integers, Integers]:
         """Environments and positions `[B]`, out of the positions `first..end - 1` `[env]`."""

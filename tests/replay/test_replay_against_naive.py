@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from alfish import nest
 from alfish.replay.replay_buffer import ReplayBuffer
 from alfish.types import BatchInfo
 from tests.replay.data import experience, times
@@ -41,22 +42,35 @@ class ReplayMachine(RuleBasedStateMachine):
         self.buffer.add(block, None if chosen is None else torch.tensor(chosen))
         self.naive.add(env_ids, length)
 
+    @rule(number=st.integers(1, 4))
+    def add_steps(self, number: int) -> None:
+        """The first of them is not known to be stored; the others are."""
+        everywhere = list(range(self.envs))
+        block = experience([max(0, count - 1) for count in self.naive.count], number, everywhere)
+        time_steps = [nest.index(block.time_step, row) for row in range(number + 1)]
+        for row in range(number):
+            action, info = nest.index((block.action, block.rollout_info), row)
+            self.buffer.add_step(time_steps[row], action, info, (), time_steps[row + 1])
+            self.naive.add(everywhere, 1)
+
     @rule()
     def clear(self) -> None:
         self.buffer.clear()
         self.naive.clear()
 
-    @rule(length=st.integers(1, 5))
-    def sample(self, length: int) -> None:
+    @rule(length=st.integers(1, 5), reuse=st.booleans())
+    def sample(self, length: int, reuse: bool) -> None:
         starts = self.naive.starts(length)
         assert self.buffer.has_sequences(length) == bool(starts)
         if not starts:
             return
-        batch = self.buffer.sample(3 * len(starts), length, beta=-1.0)
+        batch = self.buffer.sample(3 * len(starts), length, beta=-1.0, reuse=reuse)
         pairs = list(zip(batch.batch_info.env_ids.tolist(), batch.batch_info.positions.tolist(), strict=True))
         expected = torch.tensor([[position + step for _, position in pairs] for step in range(length)])
         assert torch.equal(times(batch), expected)
         assert torch.equal(batch.action % 1000, expected[:-1])
+        assert torch.equal(batch.rollout_info[0] % 1000, expected[:-1].float())
+        assert torch.equal(batch.time_step.prev_action % 1000, (expected - 1) % 1000)
         assert (batch.time_step.observation["name"][0] // 1000).tolist() == [env for env, _ in pairs]
         if not self.prioritized:
             assert Counter(pairs) == dict.fromkeys(starts, 3)

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from alfish import nest
 from alfish.errors import CheckpointError, ConfigError
+from alfish.replay import storage as storage_module
 from alfish.replay.replay_buffer import ReplayBuffer
+from alfish.replay.structure import describe
 from alfish.specs import TensorSpec
-from alfish.types import BatchInfo, Experience, StepType, TimeStep
+from alfish.types import BatchInfo, Experience, Nest, StepType, TimeStep, replace
 from tests.replay.data import ENVS, experience, filled, times
 
 
@@ -143,6 +146,37 @@ def test_drawing_from_an_empty_buffer_says_so(prioritized: bool) -> None:
         filled(4, [], prioritized=prioritized).sample(1, 2)
 
 
+def steps_of(block: Experience) -> list[tuple[TimeStep, Nest, Nest, Nest, TimeStep]]:
+    """What `add_step` takes, one for every action."""
+    time_steps = [nest.index(block.time_step, row) for row in range(block.length + 1)]
+    rest = [nest.index((block.action, block.rollout_info, block.state), row) for row in range(block.length)]
+    return [(time_steps[row], *rest[row], time_steps[row + 1]) for row in range(block.length)]
+
+
+@pytest.mark.parametrize("largest_packed", [0, 2**18])
+def test_single_steps_are_stored_as_blocks_are(largest_packed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage_module, "_LARGEST_PACKED", largest_packed)
+    in_steps, in_blocks = filled(7, [1]), filled(7, [1])
+    for step in steps_of(experience(1, 10)):
+        in_steps.add_step(*step)
+    for start in range(1, 11):
+        in_blocks.add(experience(start, 1))
+    one, other = in_steps.sample(500, 3), in_blocks.sample(500, 3)
+    assert times(one).max() == 11
+    for left, right in zip(nest.leaves(one), nest.leaves(other), strict=True):
+        assert torch.equal(left, right)
+
+
+def test_a_time_step_that_was_changed_since_it_was_stored_is_stored_anew() -> None:
+    buffer = filled(7, [1])
+    first, second = steps_of(experience(1, 2))
+    buffer.add_step(*first)
+    broken_off = replace(second[0], step_type=torch.full_like(second[0].step_type, StepType.LAST))
+    buffer.add_step(broken_off, *second[1:])
+    kinds = buffer.get(torch.arange(ENVS), torch.ones(ENVS, dtype=torch.int64), 3).time_step.step_type
+    assert kinds[:, 0].tolist() == [StepType.MID, StepType.LAST, StepType.MID]
+
+
 def test_stored_tensors_have_no_graph() -> None:
     data = experience(0, 2)
     data.time_step.reward.requires_grad_()
@@ -163,6 +197,22 @@ def test_a_sampled_batch_is_not_touched_by_later_adds() -> None:
 def test_it_says_which_sequences_it_can_give(lengths: list[int], longest: int) -> None:
     buffer = filled(7, lengths)
     assert [length for length in range(2, 10) if buffer.has_sequences(length)] == list(range(2, longest + 1))
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_a_batch_that_is_not_needed_any_more_makes_room_for_the_next(prioritized: bool) -> None:
+    one, other = (filled(9, [5], prioritized=prioritized) for _ in range(2))
+    batches = [one.sample(6, 3, 0.5, reuse=True)]
+    for start, size in ((5, 6), (7, 4), (9, 6)):  # another size has other memory
+        expected = other.sample(6, 3, 0.5)
+        assert all(map(torch.equal, nest.leaves(batches[-1]), nest.leaves(expected)))
+        assert describe(batches[-1]) == describe(expected)
+        for buffer in (one, other):
+            buffer.sample(size, 3, reuse=True)
+            buffer.add(experience(start, 2))
+        batches.append(one.sample(6, 3, 0.5, reuse=True))
+    assert all(batch is batches[0] for batch in batches)
+    assert one.sample(6, 3, 0.5) is not batches[0]
 
 
 def test_seeds_draw_differently() -> None:

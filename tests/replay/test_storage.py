@@ -107,3 +107,29 @@ def test_a_row_takes_little_more_than_its_columns() -> None:
 def test_a_dtype_that_cannot_be_stored_is_named_with_its_leaf() -> None:
     with pytest.raises(ConfigError, match=r"cannot store 1\.logits of torch\.bfloat16.*torch\.float32"):
         row_layout({"1.logits": TensorSpec((), torch.bfloat16)})
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+def test_steps_arrive_as_blocks_do(num_envs: int) -> None:
+    in_blocks, in_steps, values = (
+        RingStorage(COLUMNS, num_envs, 5),
+        RingStorage(COLUMNS, num_envs, 5),
+        block(9, num_envs),
+    )
+    in_steps.write([values[0][:1], *(value[:0] for value in values[1:])], 0)
+    for position in range(8):  # round the ring
+        image, *others = [value[position : position + 2] for value in values]
+        in_blocks.write([image, *(value[:1] for value in others)], position)
+        in_steps.write_step([image[1], *(value[0] for value in others)], position, num_next=1)
+        everything = np.arange(5 * num_envs)
+        complete = flat_rows(np.arange(num_envs)[:, None], np.arange(max(0, position - 3), position + 1), 5).ravel()
+        assert torch.equal(in_steps.read(0, everything), in_blocks.read(0, everything))
+        for column in (1, 2):
+            assert torch.equal(in_steps.read(column, complete), in_blocks.read(column, complete))
+
+
+def test_steps_are_written_into_place_only_where_rows_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = RingStorage(COLUMNS, 2, 5)
+    assert storage.writes_steps
+    monkeypatch.setattr(storage_module, "_LARGEST_PACKED", 2 * 2 * row_layout(COLUMNS).itemsize - 1)
+    assert not storage.writes_steps

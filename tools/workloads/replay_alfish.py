@@ -46,9 +46,16 @@ def filled(num_envs: int, rows: int, observation: torch.Tensor, prioritized: boo
 
 
 def adding(num_envs: int, rows: int, observation: torch.Tensor, prioritized: bool = False) -> Callable[[], object]:
-    buffer = filled(num_envs, rows, observation, prioritized)
-    step = experience(num_envs, 1, observation)
-    return lambda: buffer.add(step)
+    """One step of every environment, as training adds it when it unrolls by single steps."""
+    return step_adder(filled(num_envs, rows, observation, prioritized), observation)
+
+
+def step_adder(buffer: ReplayBuffer, observation: torch.Tensor) -> Callable[[], object]:
+    block = experience(buffer.num_environments, 1, observation)
+    first, second = nest.index(block.time_step, 0), nest.index(block.time_step, 1)
+    action = block.action[0]
+    buffer.add_step(first, action, (), (), second)
+    return lambda: buffer.add_step(second, action, (), (), second)
 
 
 def uniform_calls(rows: int) -> dict[str, Callable[[], object]]:
@@ -60,7 +67,7 @@ def uniform_calls(rows: int) -> dict[str, Callable[[], object]]:
 
 def prioritized_calls(rows: int) -> dict[str, Callable[[], object]]:
     observation = torch.rand(OBSERVATION)
-    buffer, step = filled(8, rows, observation, prioritized=True), experience(8, 1, observation)
+    buffer = filled(8, rows, observation, prioritized=True)
     priority = torch.rand(REPLAY_BATCH)
     batches = [buffer.sample(REPLAY_BATCH, 2).batch_info for _ in range(50)]
     for batch in batches:
@@ -83,14 +90,14 @@ def prioritized_calls(rows: int) -> dict[str, Callable[[], object]]:
         "prioritized update 256": lambda: update(batches[0]),
         "prioritized update 256, the newest draw": lambda: update(newest),
         "prioritized sample, then update 256": both,
-        "prioritized add 8": lambda: buffer.add(step),
+        "prioritized add 8": step_adder(buffer, observation),
     }
 
 
 def frame_calls(frames: int) -> dict[str, Callable[[], object]]:
     """Stacks of four frames, as a frame stacker reads them: clamped to the beginning of the episode."""
     frame = torch.zeros(84, 84, dtype=torch.uint8)
-    buffer, step = filled(8, frames, frame), experience(8, 1, frame)
+    buffer = filled(8, frames, frame)
     back = torch.arange(-3, 1)
     newest, oldest = int(buffer.newest[0]), int(buffer.oldest[0])
 
@@ -103,7 +110,7 @@ def frame_calls(frames: int) -> dict[str, Callable[[], object]]:
     return {
         "stacks of frames 32": lambda: stacks(32),
         "stacks of frames 256": lambda: stacks(256),
-        "frames add 8": lambda: buffer.add(step),
+        "frames add 8": step_adder(buffer, frame),
     }
 
 
