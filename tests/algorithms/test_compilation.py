@@ -9,6 +9,7 @@ import torch
 from torch._inductor import config as inductor
 from torch.nn import functional as F
 
+from alfish.algorithms import compilation
 from alfish.algorithms.compilation import CannotCompile, compile_graph, find_compiler
 
 Tensors = list[torch.Tensor]
@@ -115,6 +116,35 @@ def test_inputs_that_are_not_read_are_left_out(monkeypatch: pytest.MonkeyPatch) 
     assert given == [1]
     assert graph.used == (1,)
     assert graph([torch.zeros(3), torch.ones(2), torch.zeros(1)])[0].tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "is_whole"),
+    [
+        (lambda x: [x + 1, x * 2], True),
+        (lambda x: [(x + 1)[:2]], True),
+        (lambda x: list((x + 1).max(dim=0)), True),
+        (lambda x: [x + 1, x[1:]], False),
+        (lambda x: [x], False),
+        (lambda x: [x.detach().t()], False),
+        (lambda x: list((x + 1).split(1)), False),
+        (lambda x: [y := x + 1, y.detach()], False),
+        (lambda x: [y := x + 1, y], False),
+    ],
+)
+def test_outputs_may_be_parts_of_inputs_and_of_each_other(
+    function: Callable[[torch.Tensor], Tensors], is_whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wholes: list[bool] = []
+    unwrapped = compilation._unwrapped
+    monkeypatch.setattr(compilation, "_unwrapped", lambda run, whole: (wholes.append(whole), unwrapped(run, whole))[1])
+    graph = compile_graph(lambda inputs: function(inputs[0]), [torch.zeros(3, 2)])
+    assert wholes == [is_whole]
+    assert (graph.run.__name__ != "run_wrapped") == is_whole
+    for x in (torch.arange(6.0).view(3, 2), torch.ones(3, 2)):
+        found, expected = graph([x]), function(x)
+        assert len(found) == len(expected)
+        assert all(map(torch.equal, found, expected))
 
 
 def test_a_missing_compiler_is_told_and_one_that_is_there_is_found() -> None:
