@@ -132,7 +132,8 @@ class Actor:
 
     def forget_graph(self) -> None:
         """Gradients of what comes reach back to here, and no further."""
-        self.state = nest.detach(self.state)
+        if self.state != ():
+            self.state = nest.detach(self.state)
 
 
 def _look(value: Nest) -> tuple[Any, list[torch.Size]]:

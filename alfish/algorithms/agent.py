@@ -105,3 +105,10 @@ class Agent(RLAlgorithm):
 
     def after_train_iter(self, experience: Experience) -> None:
         self.rl_algorithm.after_train_iter(experience)
+
+    @property
+    def looks_at_unrolls(self) -> bool:
+        return self.rl_algorithm.looks_at_unrolls
+
+    def summarize_iteration(self) -> None:
+        self.rl_algorithm.summarize_iteration()

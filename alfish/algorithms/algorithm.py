@@ -184,3 +184,11 @@ class Algorithm(nn.Module):
 
     def after_train_iter(self, experience: Experience) -> None:
         """Called at the end of every iteration, with what was unrolled in it."""
+
+    @property
+    def looks_at_unrolls(self) -> bool:
+        """Whether `after_train_iter` does anything: else experience for it need not be stacked."""
+        return type(self).after_train_iter is not Algorithm.after_train_iter or "after_train_iter" in self.__dict__
+
+    def summarize_iteration(self) -> None:
+        """Called at the end of an iteration that writes summaries."""

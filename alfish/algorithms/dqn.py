@@ -143,7 +143,7 @@ class DqnAlgorithm(RLAlgorithm):
 
     # Learning
 
-    def after_train_iter(self, experience: Experience) -> None:
+    def summarize_iteration(self) -> None:
         self.summary.scalar("Exploration/epsilon", lambda: self._epsilon(self.progress))
 
     def compute_loss(self, experience: Experience) -> LossInfo:

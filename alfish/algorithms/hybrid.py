@@ -12,6 +12,7 @@ from alfish.algorithms.off_policy import Judged, OffPolicyLoop
 from alfish.algorithms.on_policy import split_evenly
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.algorithms.transformers.recorded import take_statistics
+from alfish.algorithms.unroller import Unrolled
 from alfish.algorithms.updater import Updater, total_loss, weighted_mean
 from alfish.environments.environment import Environment
 from alfish.errors import ConfigError
@@ -101,8 +102,8 @@ class HybridLoop(OffPolicyLoop):
         before_last = (iterations - 1) * self.updates_per_iter
         return self._algorithm.offline_only or 0 <= before_last < config.rl_train_after_update_steps
 
-    def train(self, experience: Experience | None) -> None:
-        collected = self._store(experience)
+    def train(self, unrolled: Unrolled | None) -> None:
+        collected = self._store(unrolled)
         learns_online = not self.is_pretraining and self._has_enough()
         for offline, online in self._pairs(collected, learns_online):
             wants_more = self._update_with(offline, online)

@@ -10,7 +10,8 @@ import torch
 from alfish import nest
 from alfish.algorithms.precision import Precision
 from alfish.algorithms.trainer_config import TrainerConfig
-from alfish.algorithms.update_step import CompiledUpdateStep, make_update_step
+from alfish.algorithms.unroller import Unrolled
+from alfish.algorithms.update_step import make_update_step
 from alfish.algorithms.updater import Updater
 from alfish.environments.environment import Environment
 from alfish.errors import ConfigError
@@ -62,12 +63,12 @@ class OnPolicyLoop:
 
     @property
     def is_compiled(self) -> bool:
-        return isinstance(self._update_step, CompiledUpdateStep)
+        return self._update_step.is_compiled
 
-    def train(self, experience: Experience | None) -> None:
-        if experience is None:
+    def train(self, unrolled: Unrolled | None) -> None:
+        if unrolled is None:
             return
-        algorithm, config = self._algorithm, self._config
+        experience, algorithm, config = unrolled.experience, self._algorithm, self._config
         if config.unroll_with_grad:
             self._update_through_unroll(experience)
             return

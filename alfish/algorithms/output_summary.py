@@ -17,20 +17,16 @@ from alfish.summary.summary import Summary
 
 
 @contextmanager
-def summarized_output(algorithm: nn.Module, summary: Summary, is_wanted: bool) -> Iterator[None]:
+def summarized_output(algorithm: nn.Module, summary: Summary) -> Iterator[None]:
     """Inside the block, mean, standard deviation and histogram of the output of every layer go below `Output/`.
 
     Only passes with gradient count: what target networks give, and what is acted with, does not learn. Outside the
-    block, and while summaries are not enabled, layers run as fast as ever.
+    block, layers run as fast as ever.
 
     Args:
         algorithm: its networks are looked at.
         summary: where to.
-        is_wanted: False: nothing is done.
     """
-    if not (is_wanted and summary.enabled):
-        yield
-        return
     handles = [layer.register_forward_hook(partial(_note, summary, name)) for layer, name in _layers(algorithm).items()]
     try:
         yield

@@ -140,11 +140,13 @@ class RLAlgorithm(Algorithm):
         if not interact:
             self._unroller.rest()
         with shared_moments(self, self._ranks) if self._ranks.size > 1 else nullcontext():
-            experience = self._interact() if interact and not self.is_pretraining else None
+            unrolled = self._interact() if interact and not self.is_pretraining else None
         with self._timers("learn"):
-            self.loop.train(experience)
-        if experience is not None:
-            self.after_train_iter(experience)
+            self.loop.train(unrolled)
+        if unrolled is not None and self.looks_at_unrolls:
+            self.after_train_iter(unrolled.experience)
+        if self.summary.enabled:
+            self.summarize_iteration()
         self.progress.iterations += 1
 
     @property
@@ -154,11 +156,11 @@ class RLAlgorithm(Algorithm):
 
     def unroll(self, length: int) -> Experience | None:
         """Acts for `length` steps in every environment; None when there is nothing to do."""
-        return self._count(self._unroller.collect(length, length))
+        return _experience(self._unroll(length))
 
     def unroll_episodes(self, number: int) -> Experience | None:
         """Plays `number` new episodes to their end: equally many in each environment, the rest in the first ones."""
-        return self._count(self._unroller.collect_episodes(number))
+        return _experience(self._unroll_episodes(number))
 
     def _make_loop(
         self, config: TrainerConfig, updater: Updater, seeds: Seeds, env: Environment, offline: Tape | None
@@ -179,28 +181,34 @@ class RLAlgorithm(Algorithm):
         make_loop = OnPolicyLoop if self.on_policy else OffPolicyLoop
         return make_loop(self, config, updater, seeds, env)
 
-    def _interact(self) -> Experience | None:
+    def _interact(self) -> Unrolled | None:
         config = self._config
         if config.unroll_episodes is not None:
-            return self.unroll_episodes(config.unroll_episodes)
+            return self._unroll_episodes(config.unroll_episodes)
         if config.unroll_length == 0:
             # Before the first update there is nothing to do but to wait for data.
             return self._count(self._unroller.collect(0 if self.progress.updates else 1, config.max_unroll_length))
-        return self.unroll(self._carry.take(config.unroll_length))
+        return self._unroll(self._carry.take(config.unroll_length))
 
-    def _count(self, unrolled: Unrolled | None) -> Experience | None:
+    def _unroll(self, length: int) -> Unrolled | None:
+        return self._count(self._unroller.collect(length, length))
+
+    def _unroll_episodes(self, number: int) -> Unrolled | None:
+        return self._count(self._unroller.collect_episodes(number))
+
+    def _count(self, unrolled: Unrolled | None) -> Unrolled | None:
         """Counts what was unrolled, for the metrics and the budget."""
         if unrolled is None:
             return None
         metrics, progress = self.metrics, self.progress
         steps, episodes = metrics.env_steps, metrics.episodes
-        metrics.observe(unrolled.time_steps, start=1)
+        unrolled.count(metrics)
         steps, episodes = self._ranks.total([metrics.env_steps - steps, metrics.episodes - episodes])
         progress.env_steps += steps
         progress.episodes += episodes
         if self.debug_summaries and self.summary.enabled:
             self._summarize_unroll(unrolled.experience)
-        return unrolled.experience
+        return unrolled
 
     def summarize_policy(self, policy: Nest) -> None:
         """For `TrainerConfig.summarize_action_distributions`: the distributions of a batch, `[T, B]`."""
@@ -246,3 +254,7 @@ class RLAlgorithm(Algorithm):
         """After `load_run_state`: the stored experience of another run of this algorithm."""
         assert isinstance(self.loop, OffPolicyLoop)
         self.loop.load_replay(state)
+
+
+def _experience(unrolled: Unrolled | None) -> Experience | None:
+    return None if unrolled is None else unrolled.experience

@@ -48,7 +48,7 @@ class TargetUpdater(nn.Module):
         """Once after every update of the source."""
         moves = self.is_due
         if self._period > 1:
-            self._count += 1
+            self.__dict__["_count"] += 1  # by its name, a module would look first whether it is a parameter
         if moves:
             self._move()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -12,6 +12,8 @@ from alfish import nest
 from alfish.algorithms.actor import Acted, Actor, RolloutStep
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.environments.environment import Environment
+from alfish.replay.replay_buffer import ReplayBuffer
+from alfish.summary.metrics import EpisodeMetrics
 from alfish.summary.timers import Timers
 from alfish.types import Experience, Nest, StepType, TimeStep, replace
 
@@ -21,12 +23,35 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
 class Unrolled:
-    """What was unrolled, for the two who want to know."""
+    """What was unrolled, for those who want to know.
 
-    experience: Experience  # to learn from
-    time_steps: TimeStep  # [T + 1, B], to count; the first row was counted with the unroll before
+    Args:
+        experience: to learn from.
+        time_steps: `[T + 1, B]`, to count; the first row was counted with the unroll before.
+    """
+
+    def __init__(self, experience: Experience, time_steps: TimeStep) -> None:
+        self._experience = experience
+        self._time_steps = time_steps
+
+    @property
+    def experience(self) -> Experience:
+        """To learn from."""
+        return self._experience
+
+    @property
+    def time_steps(self) -> TimeStep:
+        """To count."""
+        return self._time_steps
+
+    def store(self, replay: ReplayBuffer) -> None:
+        """Adds it."""
+        replay.add(self.experience)
+
+    def count(self, metrics: EpisodeMetrics) -> None:
+        """Has its steps and episodes counted."""
+        metrics.observe(self.time_steps, start=1)
 
 
 class Unroller(Protocol):
@@ -100,6 +125,8 @@ class LocalUnroller:
         with torch.set_grad_enabled(self._with_grad):
             for _ in range(most):
                 rows.append(self._actor.step(self._env.step))
+            if most == 1 and not self._on_policy:
+                return _UnrolledStep(rows)
             experience = rows.experience()
             return Unrolled(self._to_train_on(experience, rows), experience.time_step)
 
@@ -167,25 +194,49 @@ class _Rows:
         self._actor = actor
         self.time_steps = [actor.time_step]
         self.seen: list[TimeStep] = []  # the same, transformed, but the last
-        self._actions: list[Nest] = []
-        self._infos: list[Nest] = []
-        self._states: list[Nest] = []
+        self.actions: list[Nest] = []
+        self.infos: list[Nest] = []
+        self.states: list[Nest] = []
 
     def append(self, acted: Acted) -> None:
         self.time_steps.append(self._actor.time_step)
         self.seen.append(acted.seen)
-        self._actions.append(acted.action)
-        self._infos.append(acted.info)
-        self._states.append(acted.state)
+        self.actions.append(acted.action)
+        self.infos.append(acted.info)
+        self.states.append(acted.state)
+        self._final_state = self._actor.state
 
     def experience(self) -> Experience:
         return Experience(
             time_step=nest.stack(self.time_steps),
-            action=nest.stack(self._actions),
-            rollout_info=nest.stack(self._infos),
-            state=nest.stack(self._states),
-            final_state=self._actor.state,
+            action=nest.stack(self.actions),
+            rollout_info=nest.stack(self.infos),
+            state=nest.stack(self.states),
+            final_state=self._final_state,
         )
+
+
+class _UnrolledStep(Unrolled):
+    """A single step for replay. It is stacked when somebody looks at it: to store it takes half of that time."""
+
+    def __init__(self, rows: _Rows) -> None:
+        self._rows = rows
+
+    @cached_property
+    def experience(self) -> Experience:
+        return self._rows.experience()
+
+    @property
+    def time_steps(self) -> TimeStep:
+        return self.experience.time_step
+
+    def store(self, replay: ReplayBuffer) -> None:
+        rows = self._rows
+        before, after = rows.time_steps
+        replay.add_step(before, rows.actions[0], rows.infos[0], rows.states[0], after)
+
+    def count(self, metrics: EpisodeMetrics) -> None:
+        metrics.observe(self._rows.time_steps[1])
 
 
 def _marked(time_step: TimeStep, where: torch.Tensor, step_type: int) -> TimeStep:

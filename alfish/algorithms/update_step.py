@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -46,6 +47,11 @@ class UpdateStep:
         self._updater = updater
         self.compilation = compilation
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it is done with a batch when a call ends: nothing that Python remembers can hold on to it."""
+        return False
+
     def __call__(self, batch: Nest) -> tuple[LossInfo, bool]:
         """The loss, and whether the step was made."""
         loss_info, weight = self._loss(batch)
@@ -77,17 +83,24 @@ class CompiledUpdateStep(UpdateStep):
         self._rates = {name: FollowedNumber(each.current_lr, device) for name, each in self._optimizers.items()}
         self._graphs: list[_Compiled] = []
         self._states: list[Any] = []  # of the optimizers, when the graphs were made
+        # The newest batch, its leaves and its graphs: replay may use the memory of a batch again, see `is_compiled`.
+        self._batch: Nest = None
+        self._leaves: list[torch.Tensor] = []
+        self._fitting: list[_Compiled] = []
         self._given_up = False
 
+    @property
+    def is_compiled(self) -> bool:
+        return not self._given_up
+
     def __call__(self, batch: Nest) -> tuple[LossInfo, bool]:
-        leaves = nest.leaves(batch)
-        compiled = None if self._given_up else self._find(batch, leaves)
+        compiled = None if self._given_up else self._find(batch)
         if compiled is None:
             return super().__call__(batch)
         shown = self._look(batch) if self._algorithm.summary.enabled else None
         for number in (*self._rates.values(), *compiled.followed):
             number.refresh(self._algorithm.progress)
-        outputs = compiled.graph(leaves)
+        outputs = compiled.graph(self._leaves)
         loss_info: LossInfo = compiled.loss(outputs)
         value, *norms = outputs[0].tolist()
         by_name = dict(zip(self._optimizers, norms, strict=True))
@@ -100,20 +113,25 @@ class CompiledUpdateStep(UpdateStep):
         self._updater.show_gradients(loss_info, weight)
         return loss_info, weight
 
-    def _find(self, batch: Nest, leaves: list[torch.Tensor]) -> _Compiled | None:
+    def _find(self, batch: Nest) -> _Compiled | None:
         """The graph for such a batch; None when there is none."""
         states = [optimizer.states for optimizer in self._optimizers.values()]
-        if any(state is not known for state, known in zip(states, self._states, strict=False)):
+        if not all(map(is_, states, self._states)):
             self._graphs.clear()
+            self._batch = None
+        if batch is not self._batch:
+            self._batch, self._leaves = batch, nest.leaves(batch)
+            self._fitting = [compiled for compiled in self._graphs if compiled.graph.fits(self._leaves)]
         variants = [part.loss_variant() for part in self._parts]
-        for compiled in self._graphs:
-            if compiled.variants == variants and compiled.graph.fits(leaves):
+        for compiled in self._fitting:
+            if compiled.variants == variants:
                 return compiled
         try:
             if len(self._graphs) == _MOST_GRAPHS:
                 raise CannotCompile(f"mini batches have more than {_MOST_GRAPHS} different shapes")
             started = time.monotonic()
             self._graphs.append(self._compile(batch, variants))
+            self._fitting.append(self._graphs[-1])
             _log.info("compiled an update in %.0f s", time.monotonic() - started)
         except Exception as error:  # a compiler can fail in any way, and the run can go on without
             self._given_up = True

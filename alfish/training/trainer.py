@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 
 import torch
@@ -213,7 +213,8 @@ class Trainer:
         torch.set_num_threads(self._num_threads)  # another trainer of this process may want another number
         if self.config.empty_cache:
             empty_cache(self.config.device)
-        with summarized_output(self.algorithm, self.summary, self.config.summarize_output):
+        shows_output = self.config.summarize_output and self.summary.enabled
+        with summarized_output(self.algorithm, self.summary) if shows_output else nullcontext():
             self.task.train_iter(self.progress)
         self.progress.fraction = self._budget.fraction(self.progress)
         self._check.after(self.progress.iterations)

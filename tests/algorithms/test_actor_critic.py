@@ -15,6 +15,7 @@ from alfish.algorithms.actor_critic_loss import ActorCriticInfo, ActorCriticLoss
 from alfish.algorithms.on_policy import cut
 from alfish.algorithms.ppo import PPOAlgorithm
 from alfish.algorithms.ppo_loss import PPOLoss
+from alfish.algorithms.unroller import Unrolled
 from alfish.networks.distributions import Categorical
 from alfish.networks.encoding import EncodingNetwork
 from alfish.networks.network import Network
@@ -253,7 +254,7 @@ def test_the_gradients_of_policy_and_value_add_up_in_what_they_share() -> None:
     of_policy, of_value = (
         torch.autograd.grad(losses[name].mean(), shared, retain_graph=True) for name in ("policy_loss", "value_loss")
     )
-    algorithm.loop.train(experience)
+    algorithm.loop.train(Unrolled(experience, experience.time_step))
     for parameter, then, policy, value in zip(shared, before, of_policy, of_value, strict=True):
         assert policy.abs().sum() > 0
         assert value.abs().sum() > 0

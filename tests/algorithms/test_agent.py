@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 
 from alfish.algorithms.actor_critic import ActorCriticAlgorithm
 from alfish.algorithms.agent import Agent
+from alfish.algorithms.dqn import DqnAlgorithm
 from alfish.algorithms.ppo import PPOAlgorithm
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.environments.create import create_environment
@@ -16,6 +18,8 @@ from alfish.networks.actor_distribution import ActorDistributionNetwork, ActorDi
 from alfish.networks.value import ValueNetwork, ValueRnnNetwork
 from alfish.optimizers.adam import Adam
 from alfish.seeding import Seeds
+from alfish.types import Experience
+from tests.algorithms.off_policy_runs import start_replay
 from tests.algorithms.runs import started
 
 
@@ -46,3 +50,25 @@ def parameters_after(wrapped: bool, cls: type[ActorCriticAlgorithm], recurrent: 
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_trains_like_the_algorithm_alone(cls: type[ActorCriticAlgorithm], recurrent: bool) -> None:
     assert torch.equal(parameters_after(True, cls, recurrent), parameters_after(False, cls, recurrent))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_what_was_unrolled_is_stacked_for_those_who_look_at_it(wrapped: bool) -> None:
+    seen: list[Experience] = []
+
+    class Looking(DqnAlgorithm):
+        def after_train_iter(self, experience: Experience) -> None:
+            seen.append(experience)
+
+    def ctor(cls: type[DqnAlgorithm]) -> Any:
+        inner = partial(cls, optimizer=Adam())
+        return partial(Agent, rl_algorithm_cls=inner, optimizer=Adam()) if wrapped else inner
+
+    looking, idle = (start_replay(ctor(cls), "CartPole-v1") for cls in (Looking, DqnAlgorithm))
+    assert looking.looks_at_unrolls
+    looking.train_iter()
+    assert [experience.length for experience in seen] == [1]
+    assert not idle.looks_at_unrolls
+    idle.summary.enabled = True
+    idle.train_iter()
+    assert "Exploration/epsilon" in idle.summary.write()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from alfish import nest
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.algorithms.unroller import LocalUnroller, Unroller
+from alfish.replay.replay_buffer import ReplayBuffer
+from alfish.summary.metrics import EpisodeMetrics
 from alfish.summary.timers import Timers
 from alfish.types import StepType
 from tests.algorithms.test_actor import Counter, make
@@ -55,6 +59,36 @@ def test_replay_gets_raw_data_and_an_on_policy_algorithm_what_it_saw(on_policy: 
     assert unrolled is not None
     assert unrolled.time_steps.observation.abs().min() > 0
     assert (unrolled.experience.time_step.observation == scale * unrolled.time_steps.observation).all()
+
+
+def test_a_single_step_for_replay_is_stored_and_counted_without_being_stacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, env, algorithm = make()
+    algorithm.on_policy = False
+    config = TrainerConfig(algorithm_ctor=Counter)
+    unroller, same = (LocalUnroller(algorithm, env, config, Timers(), seed=3) for _ in range(2))
+    replay = ReplayBuffer(env.batch_size, 20, torch.Generator())
+    metrics = EpisodeMetrics(env.batch_size)
+    unroller.start()
+    for number in range(9):
+        unrolled = unroller.collect(1, 1)
+        assert unrolled is not None
+        with monkeypatch.context() as patched:
+            if number > 0:  # the first time step is not stored yet
+                patched.setattr(nest, "stack", lambda *_: pytest.fail("nobody looks at it"))
+            unrolled.store(replay)
+            unrolled.count(metrics)
+        assert unrolled.experience.length == 1
+        assert torch.equal(unrolled.experience.state[0], replay.get(torch.arange(2), replay.newest - 1, 2).state[0])
+    same.start()
+    block = same.collect(9, 9)
+    assert block is not None
+    stored, expected = replay.gather_all(), block.experience
+    for name in ("time_step", "action", "rollout_info", "state"):
+        pair = nest.leaves(getattr(stored, name)), nest.leaves(getattr(expected, name))
+        assert all(torch.equal(one, other) for one, other in zip(*pair, strict=True)), name
+    counted = EpisodeMetrics(env.batch_size)
+    block.count(counted)
+    assert metrics.results() == counted.results()
 
 
 def test_collecting_goes_on_after_a_rest_that_nobody_needed(unroller: Unroller) -> None:

@@ -36,6 +36,7 @@ from alfish.networks.q import QNetwork
 from alfish.optimizers.adam import Adam, AdamW
 from alfish.optimizers.schedulers import LinearScheduler
 from alfish.optimizers.sgd import SGD, RMSprop
+from alfish.replay.replay_buffer import ReplayBuffer
 from alfish.types import replace
 from tests.algorithms.off_policy_runs import start_replay
 from tests.algorithms.runs import start_run
@@ -155,6 +156,31 @@ def test_priorities_are_those_of_the_eager_update() -> None:
         train(algorithm)
         replays.append(algorithm.replay.state_dict()["priorities"])
     torch.testing.assert_close(replays[0], replays[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["dqn", "dqn with priorities"])
+def test_only_compiled_updates_are_done_with_a_batch_when_the_next_is_drawn(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    sample = ReplayBuffer.sample
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        drawn.append(sample(*arguments, **options))
+        return drawn[-1]
+
+    monkeypatch.setattr(ReplayBuffer, "sample", noted)
+    compiled, eager, failing = ALGORITHMS[name]("on"), ALGORITHMS[name]("off"), ALGORITHMS[name]("on")
+    train(compiled)
+    assert len(drawn) > 3
+    assert len({id(batch) for batch in drawn}) == 1
+    drawn.clear()
+    train(eager)
+    assert len({id(batch) for batch in drawn}) == len(drawn) > 3
+    drawn.clear()
+    monkeypatch.setattr(update_step, "_MOST_GRAPHS", 0)
+    train(failing)
+    assert len({id(batch) for batch in drawn}) == len(drawn) > 3
 
 
 def test_optimizer_states_are_those_of_the_eager_update() -> None:

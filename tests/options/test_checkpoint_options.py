@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.options.running import EVALUATE, PPO, make, train
+from tests.terminal import Terminal
 
 BEST_IS_SECOND = f"import tests.options.parts\n{EVALUATE}\nTrainerConfig.score_fn = @second_is_best"
 CRASH = "import tests.options.parts\nTrainerConfig.hooks = [@Crash()]\nCrash.iteration = 2"
@@ -55,13 +55,11 @@ def test_keep_best_is_idle_without_evaluations_and_that_is_said() -> None:
     assert "TrainerConfig.keep_best: no effect, since evaluate is False" in train(PPO, keep_best=False).console
 
 
-def sit_down(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Somebody at the terminal of the run types `n` and Enter; gives what they see."""
-    person, program = os.openpty()
-    monkeypatch.setattr("sys.stdin", os.fdopen(os.dup(program), "r"))
-    monkeypatch.setattr("sys.stderr", os.fdopen(program, "w"))
-    os.write(person, b"n\n")
-    return person
+def sit_down(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Somebody at the terminal of the run types `n` and Enter."""
+    terminal = Terminal(monkeypatch)
+    terminal.type("n\n")
+    return terminal
 
 
 def crash(**options: bool) -> bool:
@@ -73,15 +71,15 @@ def crash(**options: bool) -> bool:
 
 
 def test_confirm_checkpoint_upon_crash_asks_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    person = sit_down(monkeypatch)
+    terminal = sit_down(monkeypatch)
     assert not crash(confirm_checkpoint_upon_crash=True)
-    assert b"Save a checkpoint of iteration 2? [Y/n" in os.read(person, 100_000)
+    assert "Save a checkpoint of iteration 2? [Y/n" in terminal.shown()
 
 
 def test_confirm_checkpoint_upon_crash_false_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    person = sit_down(monkeypatch)
+    terminal = sit_down(monkeypatch)
     assert crash(confirm_checkpoint_upon_crash=False)
-    assert b"Save a checkpoint" not in os.read(person, 100_000)
+    assert "Save a checkpoint" not in terminal.shown()
 
 
 def test_confirm_checkpoint_upon_crash_asks_nobody_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

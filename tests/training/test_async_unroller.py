@@ -103,17 +103,17 @@ def test_zero_takes_what_every_worker_has_up_to_the_maximum_or_nothing() -> None
         for worker, number in zip(run.workers, steps, strict=True):
             for _ in range(number):
                 worker.act(1.0, 1.0)
-        experience = run.algorithm._interact()
-        lengths.append(0 if experience is None else experience.length)
+        unrolled = run.algorithm._interact()
+        lengths.append(0 if unrolled is None else unrolled.experience.length)
     assert lengths == [1, 0, 0, 3, 2]
 
 
 def test_before_the_first_update_there_is_nothing_to_do_but_to_wait() -> None:
     run = Run(unroll_length=0, max_unroll_length=3)
     run.unroller._wait = lambda: run.workers[0].act(1.0, 1.0)  # type: ignore[method-assign]
-    experience = run.algorithm._interact()
-    assert experience is not None
-    assert experience.length == 1
+    unrolled = run.algorithm._interact()
+    assert unrolled is not None
+    assert unrolled.experience.length == 1
 
 
 def test_parameters_are_published_before_the_first_step_and_then_once_per_period() -> None:

@@ -12,24 +12,10 @@ import torch
 from alfish.training import crash
 from alfish.training.checkpoint import CheckpointFolder
 from alfish.training.crash import may_save
+from tests.terminal import Terminal
 from tests.training.tiny import bind, make, saved, train, weights
 
 ERROR = ValueError("the wheel came off")
-
-
-class Terminal:
-    """Somebody at a terminal, which standard input and standard error are connected to."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.person, program = os.openpty()
-        monkeypatch.setattr("sys.stdin", os.fdopen(os.dup(program), "r"))
-        monkeypatch.setattr("sys.stderr", os.fdopen(program, "w"))
-
-    def type(self, text: str) -> None:
-        os.write(self.person, text.encode())
-
-    def shown(self) -> str:
-        return os.read(self.person, 4096).decode()
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_on_policy_learning_sees_what_acting_saw(unroll_episodes: int | None) ->
     trained: list[Experience] = []
     rollout_step, train = algorithm.rollout_step, algorithm.loop.train
     algorithm.rollout_step = lambda step, state: shown.append(step) or rollout_step(step, state)  # type: ignore
-    algorithm.loop.train = lambda experience: trained.append(experience) or train(experience)  # type: ignore
+    algorithm.loop.train = lambda unrolled: trained.append(unrolled.experience) or train(unrolled)  # type: ignore
     for _ in range(3):
         algorithm.train_iter()
     rows = [nest.index(experience.time_step, t) for experience in trained for t in range(experience.length)]
