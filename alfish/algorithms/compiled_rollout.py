@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from alfish import nest
-from alfish.algorithms.compilation import CannotCompile, CompiledGraph, compile_graph, failure
+from alfish.algorithms.compilation import CannotCompile, CompiledGraph, compile_graph, each_once, failure
 from alfish.algorithms.tracing import FollowedNumber, traced
-from alfish.replay.structure import Assembler, assembler
+from alfish.replay.structure import Assembler, Lister, assembler, lister
 from alfish.types import AlgStep, Nest, TimeStep
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Compiled(NamedTuple):
+    inputs: Lister  # of time step and state
     graph: CompiledGraph
     answer: Assembler  # makes the step of the outputs; an action is often there twice
     followed: list[FollowedNumber]  # what the graph reads besides
@@ -39,11 +40,13 @@ class CompiledRolloutStep:
         self.compilation = "on"  # what came of it, for `run.json`: 'on', or 'off' and the reason
 
     def __call__(self, time_step: TimeStep, state: Nest) -> AlgStep:
-        inputs = nest.leaves((time_step, state))
         if self._compiled is None and self.compilation == "on":
             self._compiled = self._try_to_compile(time_step, state)
         compiled = self._compiled
-        if compiled is None or not compiled.graph.fits(inputs):
+        if compiled is None:
+            return self._algorithm.rollout_step(time_step, state)
+        inputs = compiled.inputs((time_step, state))
+        if not compiled.graph.fits(inputs):
             return self._algorithm.rollout_step(time_step, state)
         for number in compiled.followed:
             number.refresh(self._algorithm.progress)
@@ -62,19 +65,18 @@ class CompiledRolloutStep:
         return compiled
 
     def _compile(self, time_step: TimeStep, state: Nest) -> _Compiled:
-        answers: list[AlgStep] = []
+        answers: list[Nest] = []
 
         def act(leaves: list[torch.Tensor]) -> list[torch.Tensor]:
             step = self._algorithm.rollout_step(*nest.unflatten((time_step, state), leaves))
             watch.check("what it does")
             if watch.summary.was_used:
                 raise CannotCompile("it writes summaries while it acts")
-            outputs = list({id(leaf): leaf for leaf in nest.leaves(step)}.values())
-            numbers = {id(leaf): number for number, leaf in enumerate(outputs)}
-            answers.append(nest.map(lambda leaf: numbers[id(leaf)], step))
+            outputs, places = each_once(step)
+            answers.append(places)
             return outputs
 
         inputs = nest.leaves((time_step, state))
         with traced(self._algorithm) as watch:
             graph = compile_graph(act, inputs)
-        return _Compiled(graph, assembler(answers[0]), watch.followed)
+        return _Compiled(lister((time_step, state)), graph, assembler(answers[0]), watch.followed)

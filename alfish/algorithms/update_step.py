@@ -6,14 +6,20 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from alfish import nest
-from alfish.algorithms.compilation import CannotCompile, CompiledGraph, compile_graph, failure, find_compiler
+from alfish.algorithms.compilation import (
+    CannotCompile,
+    CompiledGraph,
+    compile_graph,
+    each_once,
+    failure,
+    find_compiler,
+)
 from alfish.algorithms.tracing import FollowedNumber, traced
 from alfish.algorithms.trainer_config import TrainerConfig
 from alfish.algorithms.updater import Updater, total_loss
@@ -150,11 +156,11 @@ class CompiledUpdateStep(UpdateStep):
             loss_info, weight = self._loss(nest.unflatten(batch, leaves))
             loss = total_loss(loss_info, weight)
             norms = self._step(loss)
-            numbers_of_outputs = count(1)
-            structure.append(nest.map(lambda _: next(numbers_of_outputs), loss_info))
             watch.check("its loss")
             numbers = torch.cat([loss.detach().reshape(1), norms])
-            return [numbers, *(leaf.detach() for leaf in nest.leaves(loss_info))]
+            outputs, places = each_once(loss_info)
+            structure.append(nest.map(lambda place: 1 + place, places))
+            return [numbers, *(leaf.detach() for leaf in outputs)]
 
         with traced(self._algorithm) as watch:
             graph = compile_graph(update, nest.leaves(batch))

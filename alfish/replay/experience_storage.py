@@ -14,7 +14,7 @@ from alfish.errors import CheckpointMisfit, ConfigError
 from alfish.replay.extent import Bound, Integers
 from alfish.replay.memory import check_memory
 from alfish.replay.storage import RingStorage, row_layout
-from alfish.replay.structure import assembler, describe, rebuild
+from alfish.replay.structure import assembler, describe, lister, rebuild
 from alfish.specs import TensorSpec
 from alfish.types import BatchInfo, Experience, Nest
 
@@ -42,7 +42,7 @@ class ExperienceStorage:
         self._extra_nbytes = extra_nbytes
         self._ring: RingStorage | None = None
         self._columns: Nest = None  # (time step, (action, info, state)): which column each leaf is in
-        self._assemble = assembler(())
+        self._assemble, self._list = assembler(()), lister(())
         self._num_time_step_columns = 0
         self._kept: dict[tuple[int, ...], _Kept] = {}  # by size; see `refill`
         self._structure_is_final = False  # in a structure read from a file, records may have become dicts
@@ -86,7 +86,7 @@ class ExperienceStorage:
             step: the next time step, and (action, info, state) of the row at `position`, `[B, ...]`.
             position: the same in all environments.
         """
-        self._filled().write_step(nest.leaves(step), position, self._num_time_step_columns)
+        self._filled().write_step(self._list(step), position, self._num_time_step_columns)
 
     def gather(self, rows: Integers, device: torch.device, info: BatchInfo = BatchInfo()) -> Experience:
         """Sequences `[T + 1, B]` of flat rows; the last row only gives its time step."""
@@ -161,7 +161,7 @@ class ExperienceStorage:
         if self._columns is not None:
             _check_paths(list(nest.named_leaves(columns)), list(nest.named_leaves(self._columns)))
         self._columns = columns
-        self._assemble = assembler(columns)
+        self._assemble, self._list = assembler(columns), lister(columns)
         self._kept.clear()
         self._num_time_step_columns = len(nest.leaves(parts[0]))
         self._structure_is_final = True

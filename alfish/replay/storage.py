@@ -51,6 +51,7 @@ class RingStorage:
         self._whole_by_time = _whole(rows).swapaxes(0, 1)  # [time, env]
         self._blocks: dict[tuple[int, ...], Block] = {}  # by shape; see `_packed`
         self._step_block: Block | None = None  # see `write_step`
+        self.writes_steps = 2 * num_environments * layout.itemsize <= _LARGEST_PACKED  # rows are so small that it pays
 
     @property
     def nbytes(self) -> int:
@@ -71,11 +72,6 @@ class RingStorage:
             return
         for target, value in zip(self._by_time, values, strict=True):
             target[self._places(start, value.size(0), width, env_ids)] = value.numpy(force=True)
-
-    @property
-    def writes_steps(self) -> bool:
-        """Whether rows are so small that `write_step` pays."""
-        return 2 * len(self._whole_by_time[0]) * self._rows.itemsize <= _LARGEST_PACKED
 
     def write_step(self, values: list[torch.Tensor], position: int, num_next: int) -> None:
         """Completes the rows at a position of all environments, and begins those after it.

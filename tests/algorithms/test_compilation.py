@@ -10,7 +10,7 @@ from torch._inductor import config as inductor
 from torch.nn import functional as F
 
 from alfish.algorithms import compilation
-from alfish.algorithms.compilation import CannotCompile, compile_graph, find_compiler
+from alfish.algorithms.compilation import CannotCompile, compile_graph, each_once, find_compiler
 
 Tensors = list[torch.Tensor]
 
@@ -163,3 +163,23 @@ def test_a_graph_fits_what_is_laid_out_like_the_inputs_that_it_reads() -> None:
     assert not graph.fits([torch.zeros(7), torch.zeros(2, 4)])
     assert not graph.fits([torch.zeros(7), torch.zeros(3, 2).t()])
     assert not graph.fits([torch.zeros(7), torch.zeros(2, 3), torch.zeros(1)])  # then it may mean others
+
+
+def test_outputs_that_are_there_twice_are_given_once() -> None:
+    one, other = torch.ones(1), torch.ones(1)
+    leaves, places = each_once({"loss": one, "extra": (other, one)})
+    assert [id(leaf) for leaf in leaves] == [id(one), id(other)]
+    assert places == {"loss": 0, "extra": (1, 0)}
+
+
+@pytest.mark.parametrize(("threads", "most_together"), [(1, 16), (2, 1)])
+def test_loops_of_several_threads_stay_apart(threads: int, most_together: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every number that is computed alone is a barrier: half of Adam's time with layers of 256."""
+    sizes: list[int] = []
+    monkeypatch.setattr(
+        "torch._inductor.compile_fx.compile_fx",
+        lambda graph, examples: (sizes.append(inductor.cpp.max_horizontal_fusion_size), graph)[1],
+    )
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    compile_graph(lambda inputs: [inputs[0] * 2], [torch.zeros(3)])
+    assert sizes == [most_together]

@@ -129,7 +129,6 @@ def test_steps_arrive_as_blocks_do(num_envs: int) -> None:
 
 
 def test_steps_are_written_into_place_only_where_rows_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = RingStorage(COLUMNS, 2, 5)
-    assert storage.writes_steps
-    monkeypatch.setattr(storage_module, "_LARGEST_PACKED", 2 * 2 * row_layout(COLUMNS).itemsize - 1)
-    assert not storage.writes_steps
+    monkeypatch.setattr(storage_module, "_LARGEST_PACKED", 2 * 2 * row_layout(COLUMNS).itemsize)
+    assert RingStorage(COLUMNS, 2, 5).writes_steps
+    assert not RingStorage(COLUMNS, 3, 5).writes_steps

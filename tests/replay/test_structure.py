@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from alfish import nest
-from alfish.replay.structure import assembler, describe, rebuild
+from alfish.replay.structure import assembler, describe, lister, rebuild
 from alfish.types import AlgStep, record
 
 NEST = AlgStep(output={"a": 1, "b": (2, [3, ()])}, state=(), info=4)
@@ -44,3 +44,11 @@ def test_an_assembler_packs_leaves_as_unflatten_does() -> None:
 
 def test_an_assembler_may_use_a_leaf_twice_or_not_at_all() -> None:
     assert assembler((1, {"a": 1}))([5, 6, 7]) == (6, {"a": 6})
+
+
+def test_a_lister_finds_the_leaves_in_their_order_whatever_they_are() -> None:
+    listed = lister(NEST)
+    for leaves in ([1, 2, 3, 4], [[], None, "c", ()]):
+        assert listed(nest.unflatten(NEST, leaves)) == leaves
+    assert lister(())(()) == []
+    assert lister({'it\'s "so"': 0})({'it\'s "so"': 1}) == [1]
