@@ -112,8 +112,12 @@ def _files_of_run(root_dir: str | None) -> tuple[str, ...]:
     own = Path(root_dir or "").expanduser() / "config.gin"
     if root_dir and own.is_file():
         return (str(own),)
+    problem = "no config given"
+    if root_dir:
+        lacks = "has no config.gin" if own.parent.is_dir() else "does not exist"
+        problem = f"no config given, and {root_dir} {lacks}: there is no run to go on with"
     raise ConfigError(
-        "no config given. Try\n    python -m alfish.train --gin_file=ppo.gin\n`alfish list` shows what there is."
+        f"{problem}. Try\n    python -m alfish.train --gin_file=ppo.gin\n`alfish list` shows what there is."
     )
 
 

@@ -133,6 +133,10 @@ def test_without_a_config_the_line_to_type_is_shown(capsys):
     assert command() == 2
     assert "no config given. Try\n    python -m alfish.train --gin_file=ppo.gin\n" in capsys.readouterr().err
     assert command("--root_dir=nowhere") == 2
+    assert "no config given, and nowhere does not exist: there is no run to go on with. Try" in capsys.readouterr().err
+    Path("empty").mkdir()
+    assert command("--root_dir=empty") == 2
+    assert "no config given, and empty has no config.gin: there is no run" in capsys.readouterr().err
 
 
 def test_conflicts_are_told_before_anything_is_made(capsys):

@@ -37,13 +37,17 @@ class Extent:
     def advance(self, num_steps: int, env_ids: Integers | None) -> None:
         """`num_steps` more were stored for these environments; None: for all."""
         newest = self.newest_of(env_ids) + num_steps
-        if isinstance(newest, int):  # as after every step: filling is cheaper than computing
-            self.newest.fill(newest)
-            self.oldest.fill(max(self.oldest.item(0), newest - (self.max_length - 1)))
+        if isinstance(newest, int):
+            self.advance_all_to(newest)
             return
         self.newest[slice(None) if env_ids is None else env_ids] = newest
         np.maximum(self.oldest, self.newest - (self.max_length - 1), out=self.oldest)
         self.aligned = self._are_alike()
+
+    def advance_all_to(self, newest: int) -> None:
+        """The environments, which hold the same positions, now reach to `newest`."""
+        self.newest.fill(newest)  # as after every step: filling is cheaper than computing
+        self.oldest.fill(max(self.oldest.item(0), newest - (self.max_length - 1)))
 
     def starts(self, length: int) -> tuple[Integers, Integers]:
         """First and end (exclusive) of the positions where a sequence of `length` time steps can start, `[env]`."""

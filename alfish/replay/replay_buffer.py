@@ -163,7 +163,7 @@ class ReplayBuffer:
         newest, storage = self._extent.newest_of(None), self._storage
         if time_step is self._newest_step and isinstance(newest, int) and storage.writes_steps:
             storage.write_step((next_time_step, (action, rollout_info, state)), newest)
-            self._extent.advance(1, None)
+            self._extent.advance_all_to(newest + 1)
         else:
             rest = nest.stack([(action, rollout_info, state)])
             self.add(Experience(nest.stack([time_step, next_time_step]), *rest))
