@@ -161,7 +161,7 @@ class ActorCriticAlgorithm(RLAlgorithm):
             return super().train_steps(time_steps, state, rollout_info)
         batch, device = time_steps.step_type.shape[1], time_steps.step_type.device
         state = state or specs.zeros(self.train_state_spec, batch, device=device) or ActorCriticState()
-        inputs, is_first = time_steps.observation, self.episode_starts(time_steps)
+        inputs, is_first = self.seen_in(time_steps)
         if self.encoding_network is not None:
             inputs, _ = unroll_network(self.encoding_network, inputs, state.encoding, is_first)
         distribution, _ = unroll_network(self.actor_network, inputs, state.actor, is_first)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -18,7 +19,16 @@ from alfish.optimizers.optimizer import Optimizer
 from alfish.progress import Progress
 from alfish.seeding import Seeds
 from alfish.summary.summary import Summary
-from alfish.types import AlgStep, Experience, LossInfo, Nest, TimeStep
+from alfish.types import AlgStep, Experience, LossInfo, Nest, StepType, TimeStep
+
+_ALL = slice(None)
+
+
+class Seen(NamedTuple):
+    """As far as networks look at sequences: other leaves of time steps need not be cut."""
+
+    observation: Nest  # [T, B, ...]
+    is_first: torch.Tensor | None  # [T, B]; None without memory, which alone asks
 
 
 class Algorithm(nn.Module):
@@ -128,9 +138,10 @@ class Algorithm(nn.Module):
         """
         return rollout_info
 
-    def episode_starts(self, time_steps: TimeStep) -> torch.Tensor | None:
-        """Where in sequences `[T, B]` episodes begin, for `unroll_network`; None without memory, which alone asks."""
-        return time_steps.is_first() if self.train_state_spec else None
+    def seen_in(self, time_steps: TimeStep, rows: slice = _ALL) -> Seen:
+        """What `unroll_network` is given of these rows of sequences `[T, B, ...]`."""
+        observation = time_steps.observation if rows is _ALL else nest.index(time_steps.observation, rows)
+        return Seen(observation, time_steps.step_type[rows] == StepType.FIRST if self.train_state_spec else None)
 
     def train_step(self, time_step: TimeStep, state: Nest, rollout_info: Nest) -> AlgStep:
         """What the loss needs of one step, with gradient, as `info`."""

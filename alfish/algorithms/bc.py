@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from alfish import nest
 from alfish.algorithms.actor_critic import epsilon_greedy_action
 from alfish.algorithms.critics import first_state
 from alfish.algorithms.explanation import Explanation, outline
@@ -92,9 +91,9 @@ class BcAlgorithm(RLAlgorithm):
         return Explanation(policy=outline(distribution))
 
     def compute_loss(self, experience: Experience) -> LossInfo:
-        taken = nest.index(experience.time_step, slice(None, -1))
+        taken = self.seen_in(experience.time_step, slice(None, -1))
         state = first_state(self.train_state_spec, experience)
-        distribution, _ = unroll_network(self.actor_network, taken.observation, state, taken.is_first())
+        distribution, _ = unroll_network(self.actor_network, taken.observation, state, taken.is_first)
         self.summarize_policy(distribution)
         loss = -distribution.log_prob(experience.action)
         if self.debug_summaries:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import torch
 
 from alfish import nest, specs
+from alfish.algorithms.algorithm import Seen
 from alfish.algorithms.critics import CriticLoss, Critics, first_state, summarize_critics
 from alfish.algorithms.explanation import Explanation
 from alfish.algorithms.exploration_noise import ExplorationNoise, OUNoise
@@ -162,7 +163,7 @@ class DdpgAlgorithm(RLAlgorithm):
         critic = self._critic_loss(experience, state)
         loss, extra = critic.loss, {"critic": critic.loss}
         if self._trains_actor():
-            extra["actor"] = self._actor_loss(nest.index(time_step, slice(None, -1)), state)
+            extra["actor"] = self._actor_loss(self.seen_in(time_step, slice(None, -1)), state)
             loss = loss + extra["actor"]
         if self.debug_summaries:
             summarize_critics(self.summary, critic)
@@ -176,28 +177,24 @@ class DdpgAlgorithm(RLAlgorithm):
         time_step = experience.time_step
         with torch.no_grad():
             # Only networks with memory need to see the first time step to judge the later ones.
-            seen = time_step if self.train_state_spec else nest.index(time_step, slice(1, None))
+            seen = self.seen_in(time_step, slice(0 if self.train_state_spec else 1, None))
             inputs = (seen.observation, self._target_action(seen, state))
-            next_values, _ = unroll_network(
-                self.critics.target, inputs, state.target_critics, self.episode_starts(seen)
-            )
+            next_values, _ = unroll_network(self.critics.target, inputs, state.target_critics, seen.is_first)
             next_value = self.critics.lowest(next_values)[-experience.length :]
-        taken = nest.index(time_step, slice(None, -1))
+        taken = self.seen_in(time_step, slice(None, -1))
         inputs = (taken.observation, experience.action)
-        value, _ = unroll_network(self.critics.online, inputs, state.critics, self.episode_starts(taken))
+        value, _ = unroll_network(self.critics.online, inputs, state.critics, taken.is_first)
         return self.critics.loss(time_step, value, next_value)
 
-    def _target_action(self, time_step: TimeStep, state: DdpgState) -> Nest:
+    def _target_action(self, seen: Seen, state: DdpgState) -> Nest:
         """What the target policy would do at every time step."""
-        is_first = self.episode_starts(time_step)
-        return unroll_network(self.target_actor_network, time_step.observation, state.target_actor, is_first)[0]
+        return unroll_network(self.target_actor_network, seen.observation, state.target_actor, seen.is_first)[0]
 
-    def _actor_loss(self, time_step: TimeStep, state: DdpgState) -> torch.Tensor:
-        is_first = self.episode_starts(time_step)
-        action, _ = unroll_network(self.actor_network, time_step.observation, state.actor, is_first)
+    def _actor_loss(self, seen: Seen, state: DdpgState) -> torch.Tensor:
+        action, _ = unroll_network(self.actor_network, seen.observation, state.actor, seen.is_first)
         with self.critics.frozen() as critics:
-            inputs = (time_step.observation, action)
-            values, _ = critics.unroll(inputs, state.critics, is_first, number=self._num_climbed)
+            inputs = (seen.observation, action)
+            values, _ = critics.unroll(inputs, state.critics, seen.is_first, number=self._num_climbed)
         return -self.critics.total(self.critics.lowest(values))
 
     def loss_variant(self) -> Hashable:

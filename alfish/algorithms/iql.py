@@ -163,8 +163,8 @@ class IqlAlgorithm(RLAlgorithm):
 
     def compute_loss(self, experience: Experience) -> LossInfo:
         time_step, state = experience.time_step, first_state(self.train_state_spec, experience) or IqlState()
-        taken = nest.index(time_step, slice(None, -1))
-        values, _ = unroll_network(self.value_network, time_step.observation, state.value, time_step.is_first())
+        seen, taken = self.seen_in(time_step), self.seen_in(time_step, slice(None, -1))
+        values, _ = unroll_network(self.value_network, seen.observation, state.value, seen.is_first)
         # No gradient: the critics learn from the values and the values from the critics, but neither moves the other.
         advantage = self._judge(self.critics.target, experience, state.target_critics).detach() - values[:-1]
         total = self.critics.total(advantage)
@@ -172,7 +172,7 @@ class IqlAlgorithm(RLAlgorithm):
         critic = self.critics.loss(
             time_step, self._judge_all(self.critics.online, experience, state.critics), values[1:].detach()
         )
-        policy, _ = unroll_network(self.actor_network, taken.observation, state.actor, taken.is_first())
+        policy, _ = unroll_network(self.actor_network, taken.observation, state.actor, taken.is_first)
         self.summarize_policy(policy)
         weights = advantage_weights(total, self._inverse_temperature, self._max_weight)
         extra = {
@@ -189,9 +189,9 @@ class IqlAlgorithm(RLAlgorithm):
 
     def _judge_all(self, critics: Any, experience: Experience, state: Nest) -> torch.Tensor:
         """What each critic says of the actions that were taken, `[N, T, B]` or `[N, T, B, R]`."""
-        taken = nest.index(experience.time_step, slice(None, -1))
+        taken = self.seen_in(experience.time_step, slice(None, -1))
         inputs = (taken.observation, experience.action)
-        values: torch.Tensor = unroll_network(critics, inputs, state, taken.is_first())[0]
+        values: torch.Tensor = unroll_network(critics, inputs, state, taken.is_first)[0]
         return values
 
     def _judge(self, critics: Any, experience: Experience, state: Nest) -> torch.Tensor:

@@ -14,6 +14,7 @@ import torch
 
 from alfish import nest
 from alfish.algorithms.action_parts import ActionParts
+from alfish.algorithms.algorithm import Seen
 from alfish.algorithms.critics import CriticLoss, Critics, first_state, summarize_critics
 from alfish.algorithms.entropy_temperature import EntropyTemperature
 from alfish.algorithms.explanation import Explanation, outline
@@ -205,7 +206,7 @@ class SacAlgorithm(RLAlgorithm):
 
     def compute_loss(self, experience: Experience) -> LossInfo:
         time_step, state = experience.time_step, first_state(self.train_state_spec, experience) or SacState()
-        taken = nest.index(time_step, slice(None, -1))
+        taken = self.seen_in(time_step, slice(None, -1))
         discrete, continuous = self.parts.split(experience.action)
         values = self._values(self.critics.online, taken, continuous, state.critics)
         next_value = self._next_value(experience, state)
@@ -246,7 +247,7 @@ class SacAlgorithm(RLAlgorithm):
     def _next_value(self, experience: Experience, state: SacState) -> torch.Tensor:
         """The soft values `[T, B]` of all time steps but the first: of the lowest target critic, with entropy."""
         # Only networks with memory need to see the first time step to judge the later ones.
-        seen = experience.time_step if self.train_state_spec else nest.index(experience.time_step, slice(1, None))
+        seen = self.seen_in(experience.time_step, slice(0 if self.train_state_spec else 1, None))
         continuous, log_prob = self._sample(seen, state)
         value = self.critics.lowest(self._values(self.critics.target, seen, continuous, state.target_critics))
         bonus = torch.zeros_like(experience.time_step.discount[:1])
@@ -261,7 +262,7 @@ class SacAlgorithm(RLAlgorithm):
     @torch.no_grad()
     def _correction(self, experience: Experience, values: torch.Tensor, state: SacState) -> Correction:
         """How the policy judges the stored actions; `values` are those of the critics for them."""
-        taken = nest.index(experience.time_step, slice(None, -1))
+        taken = self.seen_in(experience.time_step, slice(None, -1))
         discrete, continuous = self.parts.split(experience.action)
         policy = SacPolicy(self._distribution(taken, state), self._choice(values) if self.parts.discrete else None)
         target_values = self._values(self.critics.target, taken, continuous, state.target_critics)
@@ -270,12 +271,12 @@ class SacAlgorithm(RLAlgorithm):
             ratio=(policy.log_prob(discrete, continuous) - experience.rollout_info).exp(),
         )
 
-    def _actor_losses(self, time_step: TimeStep, state: SacState) -> dict[str, torch.Tensor]:
+    def _actor_losses(self, seen: Seen, state: SacState) -> dict[str, torch.Tensor]:
         """Of the actor and of the temperatures, `[T, B]`."""
         assert self.temperature is not None
-        continuous, log_prob = self._sample(time_step, state)
+        continuous, log_prob = self._sample(seen, state)
         with self.critics.frozen() as critics:
-            values = self._values(critics, time_step, continuous, state.critics)
+            values = self._values(critics, seen, continuous, state.critics)
         value = self.critics.lowest(values)
         losses = {"alpha": self.temperature.loss(-log_prob)}
         if self.choice_temperature is not None:
@@ -285,21 +286,21 @@ class SacAlgorithm(RLAlgorithm):
         losses["actor"] = self.temperature.alpha() * log_prob - self.critics.total(value)
         return losses
 
-    def _sample(self, time_step: TimeStep, state: SacState) -> tuple[Nest, Any]:
+    def _sample(self, seen: Seen, state: SacState) -> tuple[Nest, Any]:
         """Continuous actions `[T, B, ...]` with gradient, and their log-probabilities; () without a continuous part."""
-        distribution = self._distribution(time_step, state)
+        distribution = self._distribution(seen, state)
         return distribution.rsample_and_log_prob(self.generator) if distribution is not None else ((), ())
 
-    def _distribution(self, time_step: TimeStep, state: SacState) -> Any:
+    def _distribution(self, seen: Seen, state: SacState) -> Any:
         """Of the continuous actions `[T, B, ...]`; None if there are none."""
         if self.actor_network is None:
             return None
-        return unroll_network(self.actor_network, time_step.observation, state.actor, self.episode_starts(time_step))[0]
+        return unroll_network(self.actor_network, seen.observation, state.actor, seen.is_first)[0]
 
-    def _values(self, critics: Any, time_step: TimeStep, continuous: Nest, state: Nest) -> torch.Tensor:
+    def _values(self, critics: Any, seen: Seen, continuous: Nest, state: Nest) -> torch.Tensor:
         """`[N, T, B]`, with a dimension for the choices if there are any, and one for a vector reward."""
-        inputs = self._critic_inputs(time_step.observation, continuous)
-        return unroll_network(critics, inputs, state, self.episode_starts(time_step))[0]
+        inputs = self._critic_inputs(seen.observation, continuous)
+        return unroll_network(critics, inputs, state, seen.is_first)[0]
 
     def _critic_inputs(self, observation: Nest, continuous: Nest) -> Nest:
         return (observation, continuous) if self.actor_network is not None else observation
@@ -326,9 +327,9 @@ class SacAlgorithm(RLAlgorithm):
         return values.gather(discrete.dim() + 1, index).squeeze(discrete.dim() + 1)
 
     @torch.no_grad()
-    def _summarize_policies(self, values: torch.Tensor, time_step: TimeStep, state: SacState) -> None:
+    def _summarize_policies(self, values: torch.Tensor, seen: Seen, state: SacState) -> None:
         choice = self._choice(values) if self.parts.discrete else None
-        policies = {"discrete": choice, "continuous": self._distribution(time_step, state)}
+        policies = {"discrete": choice, "continuous": self._distribution(seen, state)}
         known = {name: policy for name, policy in policies.items() if policy is not None}
         self.summarize_policy(known if len(known) > 1 else next(iter(known.values())))
 

@@ -12,6 +12,7 @@ import torch
 
 from alfish import nest, specs
 from alfish.algorithms.actor_critic import epsilon_greedy_action
+from alfish.algorithms.algorithm import Seen
 from alfish.algorithms.critics import CriticLoss, Critics, first_state, summarize_critics
 from alfish.algorithms.entropy_temperature import EntropyTemperature, default_target_entropy
 from alfish.algorithms.explanation import Explanation, outline
@@ -190,7 +191,7 @@ class SarsaAlgorithm(RLAlgorithm):
         # The action at the last time step is not known: the sequence ends one step earlier.
         time_step = nest.index(experience.time_step, slice(None, -1))
         critic = self._critic_loss(time_step, experience.action, state)
-        losses = {"critic": critic.loss, **self._actor_losses(nest.index(time_step, slice(None, -1)), state)}
+        losses = {"critic": critic.loss, **self._actor_losses(self.seen_in(time_step, slice(None, -1)), state)}
         valid = counts(time_step)
         extra = {name: as_sequence(loss, valid) for name, loss in losses.items()}
         if self.debug_summaries:
@@ -204,35 +205,32 @@ class SarsaAlgorithm(RLAlgorithm):
         """Of `T` time steps and the `T` actions taken there; the first `T - 1` are trained."""
         with torch.no_grad():
             # Only networks with memory need to see the first time step to judge the later ones.
-            seen, its_action = (time_step, action)
-            if not self.train_state_spec:
-                seen, its_action = nest.index((time_step, action), slice(1, None))
-            inputs, is_first = (seen.observation, its_action), seen.is_first()
+            later = slice(0 if self.train_state_spec else 1, None)
+            seen = self.seen_in(time_step, later)
+            inputs = (seen.observation, nest.index(action, later))
             next_value = self.critics.lowest(
-                unroll_network(self.critics.target, inputs, state.target_critics, is_first)[0]
+                unroll_network(self.critics.target, inputs, state.target_critics, seen.is_first)[0]
             )
             if self.temperature is not None:
                 _, log_prob = self._act(seen, state)
                 next_value = next_value - self.critics.spread(self.temperature.alpha() * log_prob)
-        taken, its_action = nest.index((time_step, action), slice(None, -1))
-        inputs = (taken.observation, its_action)
-        value, _ = unroll_network(self.critics.online, inputs, state.critics, taken.is_first())
+        taken = self.seen_in(time_step, slice(None, -1))
+        inputs = (taken.observation, nest.index(action, slice(None, -1)))
+        value, _ = unroll_network(self.critics.online, inputs, state.critics, taken.is_first)
         return self.critics.loss(time_step, value, next_value[-value.shape[1] :])
 
-    def _actor_losses(self, time_step: TimeStep, state: SarsaState) -> dict[str, torch.Tensor]:
-        action, log_prob = self._act(time_step, state)
+    def _actor_losses(self, seen: Seen, state: SarsaState) -> dict[str, torch.Tensor]:
+        action, log_prob = self._act(seen, state)
         with self.critics.frozen() as critics:
-            inputs = (time_step.observation, action)
-            values, _ = unroll_network(critics, inputs, state.critics, time_step.is_first())
+            values, _ = unroll_network(critics, (seen.observation, action), state.critics, seen.is_first)
         climbed = self.critics.total(self.critics.lowest(values))
         if self.temperature is None:
             return {"actor": -climbed}
         return {"actor": self.temperature.alpha() * log_prob - climbed, "alpha": self.temperature.loss(-log_prob)}
 
-    def _act(self, time_step: TimeStep, state: SarsaState) -> tuple[Nest, Any]:
+    def _act(self, seen: Seen, state: SarsaState) -> tuple[Nest, Any]:
         """What the policy would do, with gradient, and the log-probability of that; () if it is deterministic."""
-        is_first = time_step.is_first()
-        policy, _ = unroll_network(self.actor_network, time_step.observation, state.actor, is_first)
+        policy, _ = unroll_network(self.actor_network, seen.observation, state.actor, seen.is_first)
         if self.has_action_distribution and torch.is_grad_enabled():
             self.summarize_policy(policy)
         return (policy, ()) if self.temperature is None else policy.rsample_and_log_prob(self.generator)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import torch
 
 from alfish import nest
+from alfish.algorithms.algorithm import Seen
 from alfish.algorithms.ddpg import DdpgAlgorithm, DdpgState
 from alfish.algorithms.exploration_noise import ActionBounds, ExplorationNoise, GaussianNoise
 from alfish.algorithms.td_loss import TDLoss
@@ -20,7 +21,7 @@ from alfish.networks.critic import CriticNetwork
 from alfish.optimizers.optimizer import Optimizer
 from alfish.optimizers.schedulers import Scheduler
 from alfish.specs import TensorSpec
-from alfish.types import Nest, TimeStep
+from alfish.types import Nest
 
 
 @configurable
@@ -99,14 +100,14 @@ class Td3Algorithm(DdpgAlgorithm):
         self._noise_clip = target_policy_noise_clip
         self._bounds = nest.map(ActionBounds, action_spec)
 
-    def _target_action(self, time_step: TimeStep, state: DdpgState) -> Nest:
+    def _target_action(self, seen: Seen, state: DdpgState) -> Nest:
         """With clipped noise, so that the target is the mean over similar actions (equation 14)."""
 
         def smooth(bounds: ActionBounds, action: torch.Tensor) -> torch.Tensor:
             noise = torch.empty_like(action).normal_(generator=self.generator) * self._noise
             return bounds.disturbed(action, noise.clamp(-self._noise_clip, self._noise_clip))
 
-        return nest.map(smooth, self._bounds, super()._target_action(time_step, state))
+        return nest.map(smooth, self._bounds, super()._target_action(seen, state))
 
     def _trains_actor(self) -> bool:
         return self.critics.targets_move_next

@@ -16,12 +16,13 @@ from alfish.networks.encoding import EncodingNetwork
 from alfish.networks.initializers import Initializer
 from alfish.networks.layers import BoundedSquash, OutputLayer
 from alfish.networks.network import EncodedNetwork, Network
+from alfish.networks.part import Part
 from alfish.networks.recurrent import LSTMEncodingNetwork
 from alfish.specs import BoundedTensorSpec
 from alfish.types import Nest
 
 
-class _BoundedOutput(nn.Module):
+class _BoundedOutput(Part):
     """The last layer of one action: linear, squashed into the bounds, in the action's shape."""
 
     def __init__(
@@ -31,13 +32,15 @@ class _BoundedOutput(nn.Module):
         self._shape = spec.shape
         self._output = OutputLayer(input_size, spec.numel, initializer, gain=0.01)
         self._squash = BoundedSquash(spec, squash)
+        self._stages = (self._output, self._squash)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        action: torch.Tensor = self._squash(self._output(features))
+        output, squash = self._stages
+        action: torch.Tensor = squash(output(features))
         return action if len(self._shape) == 1 else action.reshape(*action.shape[:-1], *self._shape)
 
 
-class ActionHead(nn.Module):
+class ActionHead(Part):
     """One bounded linear layer per leaf of the action spec."""
 
     def __init__(

@@ -27,11 +27,12 @@ class PairEncoding(Network):
         super().__init__(input_tensor_spec, observation.state_spec, observation.output_size + action.output_size)
         self._observation = observation
         self._action = action
+        self._stages = (observation, action)
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[torch.Tensor, Nest]:
-        observation, action = inputs
-        features, state = self._observation(observation, state)
-        return torch.cat((features, self._action(action)[0]), -1), state
+        (of_observation, of_action), (observation, action) = self._stages, inputs
+        features, state = of_observation(observation, state)
+        return torch.cat((features, of_action(action)[0]), -1), state
 
     def unroll(self, inputs: Nest, state: Nest = (), is_first: torch.Tensor | None = None) -> tuple[Nest, Nest]:
         observation, action = inputs
@@ -46,10 +47,12 @@ class JointEncoding(Network):
         super().__init__(pair.input_tensor_spec, pair.state_spec, joint.output_size)
         self._pair = pair
         self._joint = joint
+        self._stages = (pair, joint)
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[torch.Tensor, Nest]:
-        features, state = self._pair(inputs, state)
-        return self._joint(features)[0], state
+        pair, joint = self._stages
+        features, state = pair(inputs, state)
+        return joint(features)[0], state
 
     def unroll(self, inputs: Nest, state: Nest = (), is_first: torch.Tensor | None = None) -> tuple[Nest, Nest]:
         features, state = self._pair.unroll(inputs, state, is_first)

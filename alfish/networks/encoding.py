@@ -76,12 +76,13 @@ class EncodingNetwork(Network):
             layers.append(DenseLayer(last_layer_size, last_activation, last_kernel_initializer or kernel_initializer))
         self._encoder = encoder
         self._dense = DenseStack(encoder.output_size if encoder else input_tensor_spec.shape[0], layers)
-        self._stages = (encoder, self._dense)
+        self._stages = (encoder, self._dense if layers else None)
         self.output_size = self._dense.output_size
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[torch.Tensor, Nest]:
         encoder, dense = self._stages
-        return dense(inputs if encoder is None else encoder(inputs)), state
+        features = inputs if encoder is None else encoder(inputs)
+        return features if dense is None else dense(features), state
 
 
 def _is_vector(spec: Nest) -> bool:

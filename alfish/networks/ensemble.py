@@ -40,6 +40,7 @@ class Ensemble(Network):
         self.number = number
         self._is_batched = all(map(_is_dense, copies))
         self.copies = nn.ModuleList([_merged(copies)] if self._is_batched else copies)
+        self._stages = tuple(self.copies)
 
     def forward(self, inputs: Nest, state: Nest = ()) -> tuple[Nest, Nest]:
         if self._is_batched:
@@ -59,16 +60,18 @@ class Ensemble(Network):
         """
         number = self.number if number is None else number
         if self._is_batched:
-            return self._together(inputs, number)
+            length = nest.first_leaf(inputs).shape[0]
+            output, state = self._together(nest.flatten_time(inputs), number)  # see `Network.unroll`
+            return nest.map(lambda leaf: leaf.unflatten(1, (length, -1)), output), state
         return self._one_by_one(lambda copy, its_state: copy.unroll(inputs, its_state, is_first), state, number)
 
     def _together(self, inputs: Nest, number: int) -> tuple[Nest, Nest]:
-        answer: tuple[Nest, Nest] = self.copies[0](nest.map(lambda leaf: leaf.expand(number, *leaf.shape), inputs))
+        answer: tuple[Nest, Nest] = self._stages[0](nest.map(lambda leaf: leaf.expand(number, *leaf.shape), inputs))
         return answer
 
     def _one_by_one(self, call: Callable[..., tuple[Nest, Nest]], state: Nest, number: int) -> tuple[Nest, Nest]:
         states = [nest.map(lambda leaf, row=row: leaf[:, row], state) for row in range(number)]
-        answers = [call(copy, its_state) for copy, its_state in zip(self.copies[:number], states, strict=True)]
+        answers = [call(copy, its_state) for copy, its_state in zip(self._stages[:number], states, strict=True)]
         outputs, new_states = zip(*answers, strict=True)
         return nest.stack(outputs), nest.stack(new_states, dim=1)
 

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from alfish.errors import ConfigError
 from alfish.networks.activations import Activation, in_place, is_elementwise
 from alfish.networks.initializers import Initializer, initialize
+from alfish.networks.part import Part
 from alfish.specs import BoundedTensorSpec
 
 
@@ -62,7 +63,7 @@ class DenseLayer(NamedTuple):
     layer_norm: bool = False
 
 
-class DenseStack(nn.Module):
+class DenseStack(Part):
     """Fully connected layers, `[..., input_size]` to `[..., output_size]`."""
 
     def __init__(self, input_size: int, layers: Sequence[DenseLayer]) -> None:
@@ -119,7 +120,7 @@ class DenseStack(nn.Module):
         return x
 
 
-class OutputLayer(nn.Module):
+class OutputLayer(Part):
     """The linear layer at the end of a network; its output is float32 also under autocast."""
 
     def __init__(self, input_size: int, output_size: int, initializer: Initializer | None, gain: float) -> None:
@@ -133,7 +134,7 @@ class OutputLayer(nn.Module):
         return self.linear(x, self._weights["weight"], self._weights["bias"]).float()
 
 
-class BoundedSquash(nn.Module):
+class BoundedSquash(Part):
     """Squashes `[..., size]` into the bounds of an action of `size` elements, where these are finite."""
 
     center: torch.Tensor
@@ -149,13 +150,15 @@ class BoundedSquash(nn.Module):
         self.register_buffer("scale", torch.where(bounded, (high - low) / 2, 1.0).float(), persistent=False)
         self.register_buffer("bounded", bounded, persistent=False)
         self._all_bounded = bool(bounded.all())
+        self._constants: dict[str, Any] = self._buffers
 
     def forward(self, raw: torch.Tensor) -> torch.Tensor:
-        squashed = torch.addcmul(self.center, self.scale, self._squash(raw))
-        return squashed if self._all_bounded else torch.where(self.bounded, squashed, raw)
+        constants = self._constants
+        squashed = torch.addcmul(constants["center"], constants["scale"], self._squash(raw))
+        return squashed if self._all_bounded else torch.where(constants["bounded"], squashed, raw)
 
 
-class ConvStack(nn.Module):
+class ConvStack(Part):
     """Convolutions over `[..., C, H, W]` or `[..., H, W, C]`, flattened to `[..., output_size]`.
 
     `params` is one `(filters, kernel, stride[, padding])` per layer; each but the first an integer or a pair.

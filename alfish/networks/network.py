@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 from alfish import nest
+from alfish.networks.part import Part
 from alfish.types import Nest
 
 
-class Network(nn.Module):
+class Network(Part):
     """The base of all networks.
 
     Args:

@@ -8,8 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from alfish.networks.part import Part
 
-class NoisyLinear(nn.Module):
+
+class NoisyLinear(Part):
     """A linear layer with factorised Gaussian noise (section 3, variant b); without noise in evaluation mode.
 
     `y = (w + s_w * f(e_out) f(e_in)) x + b + s_b * f(e_out)` with `f(e) = sign(e) sqrt(|e|)`. The noise is 0 until

@@ -27,6 +27,7 @@ from alfish.networks.action_mask import KEY, without_mask
 from alfish.networks.activations import Activation
 from alfish.networks.initializers import Initializer
 from alfish.networks.layers import ConvStack
+from alfish.networks.part import Part
 from alfish.specs import BoundedTensorSpec, TensorSpec
 from alfish.types import Nest
 
@@ -58,7 +59,7 @@ class NestSum:
         return torch.stack(tuple(features)).sum(0)
 
 
-class InputEncoder(nn.Module):
+class InputEncoder(Part):
     """Encodes every leaf to a vector `[..., size]` and combines them.
 
     Args:
@@ -125,7 +126,7 @@ def _own_preprocessors(preprocessors: Nest, leaves: dict[str, TensorSpec]) -> di
     return {path: (made, leaves[path]) for path, made in given.items() if made is not None}
 
 
-class _Flattened(nn.Module):
+class _Flattened(Part):
     """A user's preprocessor, its output flattened to one vector per input."""
 
     def __init__(self, preprocessor_and_spec: tuple[Any, TensorSpec]) -> None:

@@ -17,12 +17,13 @@ from alfish.networks.action_mask import MaskReader, apply_mask, existing_choices
 from alfish.networks.activations import bare, softplus
 from alfish.networks.distributions import Categorical, DiagonalNormal, Distribution, Joint, SquashedNormal
 from alfish.networks.layers import BoundedSquash, OutputLayer
+from alfish.networks.part import Part
 from alfish.specs import BoundedTensorSpec
 from alfish.types import Nest
 
 
 @configurable
-class CategoricalProjectionNetwork(nn.Module):
+class CategoricalProjectionNetwork(Part):
     """From features to a `Categorical` over a discrete action: Discrete, MultiDiscrete or MultiBinary.
 
     Args:
@@ -68,7 +69,7 @@ class CategoricalProjectionNetwork(nn.Module):
 
 
 @configurable
-class NormalProjectionNetwork(nn.Module):
+class NormalProjectionNetwork(Part):
     """From features to independent normals over a continuous action.
 
     Args:
@@ -181,7 +182,7 @@ class StableNormalProjectionNetwork(NormalProjectionNetwork):
         )
 
 
-class DistributionHead(nn.Module):
+class DistributionHead(Part):
     """One projection per leaf of the action spec, each with its action mask if the observation has one.
 
     Args:

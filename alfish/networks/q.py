@@ -21,12 +21,13 @@ from alfish.networks.initializers import Initializer
 from alfish.networks.layers import DenseLayer, DenseStack, OutputLayer, check_sizes
 from alfish.networks.network import EncodedNetwork, Network
 from alfish.networks.noisy import NoisyLinear
+from alfish.networks.part import Part
 from alfish.networks.recurrent import LSTMEncodingNetwork
 from alfish.specs import BoundedTensorSpec, TensorSpec
 from alfish.types import Nest
 
 
-class QHead(nn.Module):
+class QHead(Part):
     """Fully connected layers to `[..., N]`, or `[..., N, R]` for a vector reward.
 
     The values of masked actions are about -1e9, so that no maximum picks them. Dueling (Wang et al. 2016, eq. 9) adds a
@@ -83,7 +84,7 @@ class QHead(nn.Module):
         return apply_mask(values, mask if len(self._shape) == 1 else mask.unsqueeze(-1))
 
 
-class _NoisyStream(nn.Module):
+class _NoisyStream(Part):
     def __init__(self, input_size: int, hidden: Sequence[DenseLayer], output_size: int, noise_std: float) -> None:
         super().__init__()
         sizes = (input_size, *(layer.size for layer in hidden), output_size)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
 from alfish.config.registry import configurable
 from alfish.networks.activations import relu
@@ -14,12 +13,13 @@ from alfish.networks.encoding import EncodingNetwork
 from alfish.networks.initializers import Initializer
 from alfish.networks.layers import OutputLayer
 from alfish.networks.network import EncodedNetwork, Network
+from alfish.networks.part import Part
 from alfish.networks.recurrent import LSTMEncodingNetwork
 from alfish.specs import TensorSpec
 from alfish.types import Nest
 
 
-class ValueHead(nn.Module):
+class ValueHead(Part):
     """A linear layer to `[...]` for a spec of shape (), to `[..., *shape]` otherwise."""
 
     def __init__(self, input_size: int, spec: TensorSpec, initializer: Initializer | None) -> None:

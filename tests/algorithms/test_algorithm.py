@@ -75,6 +75,16 @@ def test_memory_starts_anew_at_first() -> None:
     assert info.tolist() == [[106, 115], [108, 135], [103, 165]]
 
 
+def test_networks_see_the_rows_that_are_asked_for_and_with_memory_where_episodes_start() -> None:
+    sequence = steps(SEQUENCE, [[1, 0], [2, 1], [0, 1]])
+    seen = Adder(memory=True).seen_in(sequence, slice(1, None))
+    assert seen.observation.tolist() == SEQUENCE[1:]
+    assert seen.is_first is not None
+    assert seen.is_first.tolist() == [[False, False], [True, False]]
+    assert Adder(memory=False).seen_in(sequence).is_first is None
+    assert Adder(memory=False).seen_in(sequence).observation is sequence.observation
+
+
 def test_compute_loss_trains_the_actions_and_leaves_the_last_time_step_alone() -> None:
     class Loss(Adder):
         def calc_loss(self, info: Any) -> LossInfo:

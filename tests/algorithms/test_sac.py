@@ -245,7 +245,7 @@ def test_retrace_with_experience_of_its_own_is_the_lambda_return_around_the_targ
     critic = algorithm.compute_loss(experience).extra["critic"]
     algorithm.generator.set_state(drawn)
     steps, (discrete, continuous) = experience.time_step, algorithm.parts.split(experience.action)
-    taken = nest.index(steps, slice(None, -1))
+    taken = algorithm.seen_in(steps, slice(None, -1))
     with torch.no_grad():
         values = algorithm._next_value(experience, SacState())
         target_values = algorithm._values(algorithm.critics.target, taken, continuous, ())
@@ -290,9 +290,9 @@ def test_stored_memory_is_that_of_the_networks_along_the_sequence(kind: str) -> 
     for critics, name in ((algorithm.critics.online, "critics"), (algorithm.critics.target, "target_critics")):
         stored = getattr(experience.state, name)
         with torch.no_grad():
-            full = algorithm._values(critics, taken, continuous, nest.index(stored, 0))
+            full = algorithm._values(critics, algorithm.seen_in(taken), continuous, nest.index(stored, 0))
             later, later_action = nest.index((taken, continuous), slice(3, None))
-            tail = algorithm._values(critics, later, later_action, nest.index(stored, 3))
+            tail = algorithm._values(critics, algorithm.seen_in(later), later_action, nest.index(stored, 3))
         torch.testing.assert_close(tail, full[:, 3:])
 
 

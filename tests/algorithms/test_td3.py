@@ -77,12 +77,12 @@ def test_target_of_one_transition_by_hand() -> None:
 
 def test_noise_on_the_target_policy_is_clipped_and_within_the_bounds() -> None:
     algorithm = start(target_policy_noise=1.0, target_policy_noise_clip=0.4)
-    time_step = random_batch(algorithm, batch=1000).time_step
-    clean, _ = algorithm.target_actor_network(time_step.observation)
-    noise = algorithm._target_action(time_step, DdpgState()) - clean
+    seen = algorithm.seen_in(random_batch(algorithm, batch=1000).time_step)
+    clean, _ = algorithm.target_actor_network(seen.observation)
+    noise = algorithm._target_action(seen, DdpgState()) - clean
     assert noise.abs().max().item() == pytest.approx(0.4 * 0.5, abs=1e-5)  # half of the range 0 .. 1
     assert 0.05 < noise.std().item() < 0.2
     extreme = start(target_policy_noise=1.0, target_policy_noise_clip=9.0)
-    action = extreme._target_action(time_step, DdpgState())
+    action = extreme._target_action(seen, DdpgState())
     assert action.min().item() == 0.0
     assert action.max().item() == 1.0
