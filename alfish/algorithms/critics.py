@@ -122,7 +122,8 @@ class Critics(nn.Module):
             correction: for a loss that needs one.
         """
         target = self._loss.target(time_step, next_value, correction)
-        value = value[:, : len(target)]
+        if value.size(1) > target.size(0):
+            value = value[:, : target.size(0)]
         errors = self._loss(value, target)
         rows = errors.sum((0, -1)) if self._is_vector else errors.sum(0)
         valid = counts(time_step)[:-1]

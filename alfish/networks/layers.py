@@ -39,8 +39,9 @@ def batched_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) ->
 
     There may be more weights than N; then the first ones count.
     """
-    y = _products(x.flatten(1, -2).transpose(1, 2), weight, bias).transpose(1, 2)
-    return y if x.dim() == 3 else y.reshape(*x.shape[:-1], -1)
+    if x.dim() > 3:
+        return batched_linear(x.flatten(1, -2), weight, bias).reshape(*x.shape[:-1], -1)
+    return _products(x.transpose(1, 2), weight, bias).transpose(1, 2)
 
 
 def _products(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
