@@ -58,11 +58,11 @@ def dispatch(argv: Sequence[str]) -> int:
 
 
 def _list(argv: Sequence[str]) -> int:
-    from alfish.config.scan import scan
+    from alfish.config.scan import scan_names
     from alfish.config.show import list_text
 
     _expect(argv, 0, 0, "alfish list")
-    print(list_text(scan()))
+    print(list_text(scan_names()))
     return 0
 
 

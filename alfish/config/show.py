@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from alfish.config import docstring
 from alfish.config.catalog import PACKAGE_ROOT, Catalog, Configurable
 from alfish.config.problems import nearest
 from alfish.config.record import Binding, Config
+from alfish.config.scan import Name
 from alfish.config.sources import shipped_configs
 from alfish.config.values import render
 from alfish.errors import ConfigError
 
 
-def list_text(catalog: Catalog) -> str:
+def list_text(configurables: Iterable[Name]) -> str:
     """The shipped configs with their descriptions, then the configurables by package."""
     lines = ["Configs (alfish train NAME):"]
     root = shipped_configs()
@@ -24,8 +25,8 @@ def list_text(catalog: Catalog) -> str:
         if not name.startswith("base/"):
             lines.extend(_config_lines(name, path))
     packages: dict[str, list[str]] = {}
-    for entry in catalog:
-        packages.setdefault(entry.module.split(".")[1] if "." in entry.module else entry.module, []).append(entry.name)
+    for name, module in configurables:
+        packages.setdefault(module.split(".")[1] if "." in module else module, []).append(name)
     lines.append("\nConfigurables (alfish describe NAME):")
     for package in sorted(packages):
         names = ", ".join(sorted(packages[package], key=str.lower))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from alfish.config.catalog import Configurable, describe_object
+from alfish.config.catalog import PACKAGE_ROOT, Configurable, describe_object
 from alfish.config.kinds import Bounded, Made, OneOf, Scalar
 from alfish.config.ranges import Range
-from alfish.config.scan import scan
+from alfish.config.scan import scan, scan_names
 from tests.config.conftest import SAMPLE
 
 
@@ -25,6 +25,24 @@ def test_finds_all_configurables(entries: dict[str, Configurable]) -> None:
     assert set(entries) == {
         "Learner", "QuickLearner", "SteadyLearner", "Pupil", "make_pair", "Plan", "Stepper", "make_world",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("root", [SAMPLE, PACKAGE_ROOT])
+def test_names_are_found_without_parsing_as_well(root: Path) -> None:
+    assert scan_names([root]) == [(entry.name, entry.module) for entry in scan([root])]
+
+
+def test_names_that_decorators_give_count(folder: Path) -> None:
+    package = folder / "strange"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "import gin\nfrom alfish import configurable\n\n"
+        "@gin.configurable(\n    'Renamed'\n)\nclass Odd: ...\n\n"
+        "@configurable\n@staticmethod\ndef plain(): ...\n\n"
+        'class Not:\n    """\n    @configurable\n    """\n'
+    )
+    assert scan_names([package]) == [("Renamed", "strange"), ("plain", "strange")]
+    assert [entry.name for entry in scan([package])] == ["Renamed", "plain"]
 
 
 def test_source_and_run_time_agree(entries: dict[str, Configurable]) -> None:

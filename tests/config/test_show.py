@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from alfish import config
-from alfish.config.scan import scan
+from alfish.config.scan import scan, scan_names
 from alfish.config.show import describe_text, explain_text, list_text
 from alfish.errors import ConfigError
 from tests.config.conftest import SAMPLE
@@ -19,7 +19,7 @@ def test_list(write: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Non
     write("A = 1\n", "shipped/atari/plain.gin")
     write("# For including.\n", "shipped/base/x.gin")
     monkeypatch.setattr("alfish.config.show.shipped_configs", lambda: Path("shipped"))
-    assert list_text(CATALOG).splitlines()[:6] == [
+    assert list_text(scan_names([SAMPLE])).splitlines()[:6] == [
         "Configs (alfish train NAME):",
         "  atari/plain.gin",
         "  ppo.gin                      PPO on CartPole.",
@@ -27,7 +27,7 @@ def test_list(write: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Non
         "",
         "Configurables (alfish describe NAME):",
     ]
-    assert "Learner, make_pair, make_world, Plan, Pupil, QuickLearner" in list_text(CATALOG)
+    assert "Learner, make_pair, make_world, Plan, Pupil, QuickLearner" in list_text(scan_names([SAMPLE]))
 
 
 def test_describe() -> None:
