@@ -22,13 +22,12 @@ class QuickDiscrete(gym.spaces.Discrete):
 
 
 class QuickMultiDiscrete(gym.spaces.MultiDiscrete):
-    """A `MultiDiscrete` of int64."""
+    """A `MultiDiscrete` of int64 that counts from 0."""
 
     def contains(self, x: Any) -> bool:
-        if x.__class__ is np.ndarray and x.dtype == np.int64 and x.shape == self.shape:
-            # As unsigned numbers those below the start are larger than all others.
-            offsets = (x - self.start).view(np.uint64)
-            return np.count_nonzero(offsets < self.nvec.view(np.uint64)) == x.size
+        if x.__class__ is np.ndarray and x.dtype == np.int64 and x.shape == self.nvec.shape:
+            # As unsigned numbers negative ones are larger than all others.
+            return np.count_nonzero(x.view(np.uint64) < self.nvec.view(np.uint64)) == x.size
         return super().contains(x)
 
 
@@ -36,6 +35,6 @@ def quick(space: gym.Space[Any]) -> gym.Space[Any]:
     """An equal space with the same random numbers, quicker where there is such a form; else the space itself."""
     if type(space) is gym.spaces.Discrete and space.dtype == np.int64:
         return QuickDiscrete(space.n, seed=space.np_random, start=space.start)
-    if type(space) is gym.spaces.MultiDiscrete and space.dtype == np.int64:
-        return QuickMultiDiscrete(space.nvec, seed=space.np_random, start=space.start)
+    if type(space) is gym.spaces.MultiDiscrete and space.dtype == np.int64 and not space.start.any():
+        return QuickMultiDiscrete(space.nvec, seed=space.np_random)
     return space

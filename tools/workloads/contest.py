@@ -71,7 +71,7 @@ def _variant(name: str, module: str, variant: str, role: str, threads: tuple[int
 PEERS, SAMPLE_FACTORY = "peers", "peers-sample-factory"
 BOTH = (1, 2)
 LARGE = (2,)
-RAW_VECTORS = ("sync", "vector", "envpool")
+RAW_VECTORS = ("sync", "vector", "vector-in-torch", "envpool")
 BACKENDS = ("auto", "vector", "envpool", "fastest")
 PPO_STYLE, OFF_POLICY_STYLE = "cleanrl_style_ppo", "cleanrl_style_off_policy"
 

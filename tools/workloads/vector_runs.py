@@ -14,7 +14,7 @@ from workloads.atari import make_atari, register_atari
 from workloads.measuring import SPEED, Metrics, Request, timed_iterations
 from workloads.settings import IMAGE_VECTORS, VECTORS
 
-Step = Callable[[Any], object]  # of all environments, with a batch of actions in numpy
+Step = Callable[[Any], Any]  # of all environments, with a batch of actions in numpy
 
 
 def single(env_name: str) -> gym.Env[Any, Any]:
@@ -33,6 +33,20 @@ def gymnasium_vector(env_name: str, number: int) -> Step:
     envs = gym.make_vec(env_name, num_envs=number, vectorization_mode="vector_entry_point")
     envs.reset(seed=0)
     return envs.step
+
+
+def gymnasium_vector_in_torch(env_name: str, number: int) -> Step:
+    """The least that whoever computes with torch has to pay: no copies, no checks, no time steps."""
+    import torch
+
+    raw = gymnasium_vector(env_name, number)
+    as_tensors = _AsTensors()
+
+    def step(action: Any) -> object:
+        observation, reward, terminated, truncated, _ = raw(as_tensors(action).numpy())
+        return [torch.from_numpy(each) for each in (observation, reward, terminated, truncated)]
+
+    return step
 
 
 def envpool_threads(env_name: str, number: int) -> Step:
@@ -75,8 +89,6 @@ def tianshou(env_name: str, number: int) -> Step:
 
 def alfish(backend: str) -> Callable[[str, int], Step]:
     def make(env_name: str, number: int) -> Step:
-        import torch
-
         from alfish.environments.atari import load_atari
         from alfish.environments.create import create_environment
 
@@ -87,17 +99,25 @@ def alfish(backend: str) -> Callable[[str, int], Step]:
             options["env_load_fn"] = load_atari
         env = create_environment(env_name, **options)
         env.reset(seed=0)
-        tensors: dict[int, Any] = {}  # actions come as tensors from whoever acts with alfish
-
-        def step(action: Any) -> object:
-            tensor = tensors.get(id(action))
-            if tensor is None:
-                tensor = tensors[id(action)] = torch.from_numpy(action)
-            return env.step(tensor)
-
-        return step
+        as_tensors = _AsTensors()
+        return lambda action: env.step(as_tensors(action))
 
     return make
+
+
+class _AsTensors:
+    """Actions come as tensors from whoever acts with torch, so it is no matter of the environments to make them."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}
+
+    def __call__(self, action: Any) -> Any:
+        tensor = self._made.get(id(action))
+        if tensor is None:
+            import torch
+
+            tensor = self._made[id(action)] = torch.from_numpy(action)
+        return tensor
 
 
 MAKERS: dict[str, Callable[[str, int], Step]] = {
@@ -105,6 +125,7 @@ MAKERS: dict[str, Callable[[str, int], Step]] = {
     "tianshou": tianshou,
     "sync": gymnasium_sync,
     "vector": gymnasium_vector,
+    "vector-in-torch": gymnasium_vector_in_torch,
     "envpool": envpool_threads,
     **{f"alfish-{backend}": alfish(backend) for backend in ("auto", "vector", "envpool", "fastest")},
 }
