@@ -24,6 +24,7 @@ from torch.overrides import TorchFunctionMode
 
 from alfish import nest
 from alfish.algorithms.graph_passes import add_biases_last, turn_narrow_products
+from alfish.algorithms.onednn_lowering import onednn_products
 from alfish.types import Nest
 
 Tensors = list[torch.Tensor]
@@ -98,7 +99,7 @@ def compile_graph(function: Callable[[Tensors], Tensors], inputs: Tensors) -> Co
     if torch.get_num_threads() > 1:
         # Unrelated loops each on their own: together, threads would wait for each other at every single number.
         options["cpp.max_horizontal_fusion_size"] = 1
-    with torch.no_grad(), config.patch(options):
+    with torch.no_grad(), config.patch(options), onednn_products():
         run = _unwrapped(compile_fx(graph, examples), _owns_its_outputs(graph))
     return CompiledGraph(run, len(inputs), used, _layout(inputs, used), captured, draws)
 

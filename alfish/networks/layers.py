@@ -19,6 +19,7 @@ from alfish.errors import ConfigError
 from alfish.networks.activations import Activation, in_place, is_elementwise
 from alfish.networks.initializers import Initializer, initialize
 from alfish.networks.part import Part
+from alfish.networks.products import linear, onednn_linear, onednn_pays
 from alfish.specs import BoundedTensorSpec
 
 
@@ -41,15 +42,20 @@ def batched_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) ->
     """
     if x.dim() > 3:
         return batched_linear(x.flatten(1, -2), weight, bias).reshape(*x.shape[:-1], -1)
+    if x.is_contiguous():  # then its gradient should be, too
+        weight, bias = _first(x.size(0), weight, bias)
+        return torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
     return _products(x.transpose(1, 2), weight, bias).transpose(1, 2)
 
 
 def _products(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """`batched_linear` for columns, `[N, in, B]` to `[N, out, B]`: gradients come out as the weights lie in memory."""
-    number = x.size(0)
-    if weight.size(0) > number:
-        weight, bias = weight[:number], bias[:number]
+    weight, bias = _first(x.size(0), weight, bias)
     return torch.baddbmm(bias.unsqueeze(2), weight, x)
+
+
+def _first(number: int, weight: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return (weight[:number], bias[:number]) if weight.size(0) > number else (weight, bias)
 
 
 Step = tuple[dict[str, Any], dict[str, Any] | None, Activation]  # parameters of a layer and of its normalisation
@@ -69,21 +75,22 @@ class DenseStack(Part):
 
     def __init__(self, input_size: int, layers: Sequence[DenseLayer]) -> None:
         super().__init__()
-        self.linear: Linear = F.linear  # an Ensemble puts `batched_linear` here
+        self.linear: Linear = linear  # an Ensemble puts `batched_linear` here
         self.layers = nn.ModuleList()
         self.norms = nn.ModuleList()
         self._steps: list[Step] = []
         for layer in layers:
-            linear = nn.Linear(input_size, layer.size)
-            initialize(linear, layer.initializer)
-            self.layers.append(linear)
+            dense = nn.Linear(input_size, layer.size)
+            initialize(dense, layer.initializer)
+            self.layers.append(dense)
             norm = nn.LayerNorm(layer.size) if layer.layer_norm else None
             if norm is not None:
                 self.norms.append(norm)
             activation = in_place(layer.activation)
-            self._steps.append((linear._parameters, norm._parameters if norm is not None else None, activation))
+            self._steps.append((dense._parameters, norm._parameters if norm is not None else None, activation))
             input_size = layer.size
         self.output_size = input_size
+        self._largest = max((step[0] for step in self._steps), key=_num_weights, default=None)
         self._is_elementwise = not len(self.norms) and all(is_elementwise(layer.activation) for layer in layers)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -99,26 +106,46 @@ class DenseStack(Part):
 
     def _flattened_through(self, steps: list[Step], x: torch.Tensor) -> torch.Tensor:
         # Flattened once for all layers: otherwise each would do so for itself, and undo it, forward and backward.
-        first = 0 if self.linear is F.linear else 1  # in an ensemble the copies are in front
+        first = 1 if self.linear is batched_linear else 0  # in an ensemble the copies are in front
         if x.dim() <= first + 2 or not steps:
             return self._through(steps, x)
         y = self._through(steps, x.flatten(first, -2))
         return y.reshape(*x.shape[:-1], y.size(-1))
 
     def _through(self, steps: list[Step], x: torch.Tensor) -> torch.Tensor:
-        linear = self.linear
-        if linear is batched_linear and self._is_elementwise:
+        compute = self.linear
+        if self._largest is not None and onednn_pays(x, self._largest["weight"]):
+            if compute is batched_linear:
+                return _copy_by_copy(steps, x)
+            compute = onednn_linear
+        elif compute is batched_linear and self._is_elementwise:
             # Turned round once for all layers.
             x = x.transpose(1, 2)
             for layer, _, activation in steps:
                 x = activation(_products(x, layer["weight"], layer["bias"]))
             return x.transpose(1, 2)
         for layer, norm, activation in steps:
-            x = linear(x, layer["weight"], layer["bias"])
+            x = compute(x, layer["weight"], layer["bias"])
             if norm is not None:
                 x = F.layer_norm(x, x.shape[-1:], norm["weight"], norm["bias"])
             x = activation(x)
         return x
+
+
+def _num_weights(layer: dict[str, Any]) -> int:
+    number: int = layer["weight"].numel()
+    return number
+
+
+def _copy_by_copy(steps: list[Step], x: torch.Tensor) -> torch.Tensor:
+    """An ensemble's layers, without normalisation, by oneDNN, which has no products of several matrices at once."""
+    layers = [(layer["weight"].unbind(), layer["bias"].unbind(), activation) for layer, _, activation in steps]
+    outputs = []
+    for copy, y in enumerate(x.unbind()):
+        for weights, biases, activation in layers:
+            y = activation(onednn_linear(y, weights[copy], biases[copy]))
+        outputs.append(y)
+    return torch.stack(outputs)
 
 
 class OutputLayer(Part):
@@ -126,7 +153,7 @@ class OutputLayer(Part):
 
     def __init__(self, input_size: int, output_size: int, initializer: Initializer | None, gain: float) -> None:
         super().__init__()
-        self.linear: Linear = F.linear  # an Ensemble puts `batched_linear` here
+        self.linear: Linear = linear  # an Ensemble puts `batched_linear` here
         self.layer = nn.Linear(input_size, output_size)
         initialize(self.layer, initializer, gain)
         self._weights: dict[str, Any] = self.layer._parameters

@@ -6,9 +6,9 @@ from math import sqrt
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from alfish.networks.part import Part
+from alfish.networks.products import linear
 
 
 class NoisyLinear(Part):
@@ -47,9 +47,9 @@ class NoisyLinear(Part):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training:
-            return F.linear(x, self.weight, self.bias)
+            return linear(x, self.weight, self.bias)
         weight = torch.addcmul(self.weight, self.weight_scale, torch.outer(self.noise_out, self.noise_in))
-        return F.linear(x, weight, torch.addcmul(self.bias, self.bias_scale, self.noise_out))
+        return linear(x, weight, torch.addcmul(self.bias, self.bias_scale, self.noise_out))
 
 
 def noisy_layers(module: nn.Module) -> list[NoisyLinear]:
