@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from statistics import median
+from statistics import mean, median
 from time import perf_counter
 from typing import Literal
 
@@ -26,6 +26,8 @@ Form = Literal["sync", "process", "vector", "envpool"]
 _SEED = 0
 _MOST_STEPS = 25
 _MOST_SECONDS = 0.2
+# Steps of all environments at once; in so many some episodes end, and what beginning others takes counts.
+_MOST_BATCH_STEPS = 400
 # What it takes to send an action to a process, to wake it, and to hear from it, for each environment.
 _ROUND_TRIP = 150e-6
 # Processes need memory and time to start, and vector forms have other episodes than single environments, which a run
@@ -131,11 +133,11 @@ def step_seconds(recipe: Recipe) -> float:
                 env.reset()
             return seconds
 
-        return _median(step)
+        return median(_times(step, _MOST_STEPS))
 
 
 def _batch_seconds(env: Environment) -> float:
-    """What a step of all environments takes."""
+    """What a step of all environments takes on the whole: beginning episodes counts, pauses of the machine do not."""
     generator = torch.Generator().manual_seed(_SEED)
 
     def step() -> float:
@@ -146,16 +148,20 @@ def _batch_seconds(env: Environment) -> float:
 
     with _same_random_numbers_after():
         env.reset(seed=_SEED)
-        return _median(step)
+        seconds = _times(step, _MOST_BATCH_STEPS)
+    parts = max(1, len(seconds) // _MOST_STEPS)
+    return median(mean(seconds[part::parts]) for part in range(parts))
 
 
-def _median(step: Callable[[], float]) -> float:
-    """Of as many steps as a fraction of a second has time for; the first one warms up."""
+def _times(step: Callable[[], float], most: int) -> list[float]:
+    """Of as many steps as a fraction of a second has time for; the first one warms up, unless it takes all of it."""
     first = step()
     seconds: list[float] = []
-    while len(seconds) < _MOST_STEPS and first + sum(seconds) < _MOST_SECONDS:
+    left = _MOST_SECONDS - first
+    while len(seconds) < most and left > 0:
         seconds.append(step())
-    return median(seconds or [first])
+        left -= seconds[-1]
+    return seconds or [first]
 
 
 def _may_be_processes(batch_size: int, cores: int) -> bool:

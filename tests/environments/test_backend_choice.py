@@ -108,6 +108,18 @@ def test_the_fastest_of_all(forms: dict[Form, Any], chosen: str) -> None:
     assert len(microseconds(choice.words)) == len(forms) + 1
 
 
+def test_what_beginning_episodes_takes_counts() -> None:
+    class SlowToBegin(SlowEnv):
+        def reset(
+            self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        ) -> tuple[Any, dict[str, Any]]:
+            time.sleep(0.02)
+            return super().reset(seed=seed)
+
+    choice = choose(Recipe("slow to begin", lambda env_name: SlowToBegin(0)), 4, 1, {"vector": form(1)})
+    assert choice.backend == "vector"  # though most of its steps take longer
+
+
 def test_a_form_that_shows_something_else_is_not_taken() -> None:
     choice = choose(slow(2), 4, 1, {"vector": form(0, size=3)})
     assert choice.backend == "sync"
