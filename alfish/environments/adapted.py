@@ -90,7 +90,7 @@ class AdaptedEnvironment(Environment):
     def _not_finite(self, step: StepArrays) -> dict[int, str]:
         """What is nan or inf, by row."""
         # Zero times nan or inf is nan. One call for the batch; and it cannot overflow, as a sum could.
-        if isfinite(np.vdot(step.numbers, self._memory.zeros)):
+        if isfinite(step.numbers.dot(self._memory.zeros)):
             return {}
         return self._finite.offenders([*step.observation, step.reward])
 

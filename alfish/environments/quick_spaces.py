@@ -11,6 +11,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+_INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
+
 
 class QuickDiscrete(gym.spaces.Discrete):
     """A `Discrete` of int64."""
@@ -24,10 +26,14 @@ class QuickDiscrete(gym.spaces.Discrete):
 class QuickMultiDiscrete(gym.spaces.MultiDiscrete):
     """A `MultiDiscrete` of int64 that counts from 0."""
 
+    def __init__(self, nvec: Any, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(nvec, seed=seed)
+        # As unsigned numbers negative ones are larger than all others.
+        self._counts = self.nvec.view(np.uint64)
+
     def contains(self, x: Any) -> bool:
-        if x.__class__ is np.ndarray and x.dtype == np.int64 and x.shape == self.nvec.shape:
-            # As unsigned numbers negative ones are larger than all others.
-            return np.count_nonzero(x.view(np.uint64) < self.nvec.view(np.uint64)) == x.size
+        if x.__class__ is np.ndarray and x.dtype is _INT64 and x.shape == self._counts.shape:
+            return np.count_nonzero(x.view(_UINT64) < self._counts) == x.size
         return super().contains(x)
 
 
