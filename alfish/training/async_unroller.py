@@ -137,7 +137,8 @@ class AsyncUnroller:
         """Until one of the workers did something, or something became of it."""
         for worker in self._workers:
             worker.give_back()
-        wait([sign for worker in self._workers for sign in worker.signs], _LOOK_AGAIN)
+        longest = min(_LOOK_AGAIN, self._config.unroll_timeout)
+        wait([sign for worker in self._workers for sign in worker.signs], longest)
         self._look()
 
     def _keep_statistics(self, time_steps: TimeStep) -> None:
