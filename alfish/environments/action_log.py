@@ -24,11 +24,11 @@ class ActionLog:
     """
 
     def __init__(self, batch_size: int, most_steps: int = MOST_STEPS) -> None:
-        self._steps: deque[list[Array]] = deque(maxlen=most_steps)
+        self._steps: deque[Sequence[Array]] = deque(maxlen=most_steps)
         self._count = 0  # steps so far; the newest `len(self._steps)` of them are known
         self._began = np.zeros(batch_size, np.int64)  # the first step of each episode
 
-    def add(self, stored: list[Array], first: Sequence[int] = ()) -> None:
+    def add(self, stored: Sequence[Array], first: Sequence[int] = ()) -> None:
         """One step in all environments, and in which of them it only began an episode.
 
         Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import warnings
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any
@@ -20,6 +21,9 @@ from alfish.environments.spaces import Array
 from alfish.environments.step_memory import StepArrays, StepMemory
 from alfish.specs import TensorSpec
 from alfish.types import StepType, TimeStep
+
+# What is not finite is told by `EnvironmentFault`, with all that belongs to it.
+warnings.filterwarnings("ignore", "invalid value encountered in dot", RuntimeWarning, __name__)
 
 
 class AdaptedEnvironment(Environment):
@@ -75,7 +79,7 @@ class AdaptedEnvironment(Environment):
             array[...] = 0
         return step.time_step
 
-    def _differing(self, observation: list[Array], time_step: TimeStep, rows: Sequence[int]) -> list[int]:
+    def _differing(self, observation: Sequence[Array], time_step: TimeStep, rows: Sequence[int]) -> list[int]:
         """Which of the rows do not have the observation of `time_step`."""
         pairs = zip(
             nest.leaves(self._observations.tensors(observation)), nest.leaves(time_step.observation), strict=True
@@ -94,7 +98,7 @@ class AdaptedEnvironment(Environment):
             return {}
         return self._finite.offenders([*step.observation, step.reward])
 
-    def _cut_off(self, rows: list[int], step: StepArrays, last_good: list[Array]) -> None:
+    def _cut_off(self, rows: list[int], step: StepArrays, last_good: Sequence[Array]) -> None:
         """Ends the broken episodes of `rows` as a time limit does, with what was last seen of them.
 
         So learners bootstrap from a real observation, and what broke is never seen.

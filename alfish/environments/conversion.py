@@ -33,19 +33,19 @@ class Observations:
         """Room for one batch, a row per environment, an array per leaf."""
         return [np.empty(shape, dtype) for shape, dtype in self._layout]
 
-    def write(self, arrays: list[Array], index: int, observation: Any) -> None:
+    def write(self, arrays: Sequence[Array], index: int, observation: Any) -> None:
         if self.is_plain:
             arrays[0][index] = observation
         else:
             for array, leaf in zip(arrays, leaf_values(self.spec, observation), strict=True):
                 array[index] = leaf
 
-    def tensors(self, arrays: list[Array]) -> Nest:
+    def tensors(self, arrays: Sequence[Array]) -> Nest:
         if self.is_plain:
             return torch.from_numpy(arrays[0])
         return nest.unflatten(self.spec, [torch.from_numpy(array) for array in arrays])
 
-    def write_batch(self, arrays: list[Array], batch: Any) -> None:
+    def write_batch(self, arrays: Sequence[Array], batch: Any) -> None:
         """A vector environment's observations, copied, since it may use its arrays again."""
         if self.is_plain:
             arrays[0][...] = batch
@@ -71,7 +71,7 @@ class Actions:
         ]
         self.fields: tuple[Field, ...] = tuple(leaf.field for leaf in self._leaves)
 
-    def store(self, action: Nest, arrays: list[Array]) -> None:
+    def store(self, action: Nest, arrays: Sequence[Array]) -> None:
         """Writes each leaf of `action` into its array, as it is."""
         if self.is_plain:
             arrays[0][...] = self._leaves[0].numpy(action)
@@ -79,22 +79,22 @@ class Actions:
             for leaf, value, array in zip(self._leaves, leaf_values(self.spec, action), arrays, strict=True):
                 array[...] = leaf.numpy(value)
 
-    def leaves(self, stored: list[Array]) -> list[Array]:
+    def leaves(self, stored: Sequence[Array]) -> list[Array]:
         """What the environments take, an array `[B, ...]` per leaf."""
         return [leaf.given(array) for leaf, array in zip(self._leaves, stored, strict=True)]
 
-    def batch(self, stored: list[Array]) -> Any:
+    def batch(self, stored: Sequence[Array]) -> Any:
         """What a vector environment takes: the nest, with `[B, ...]` arrays."""
         return self._leaves[0].given(stored[0]) if self.is_plain else nest.unflatten(self.spec, self.leaves(stored))
 
-    def each(self, stored: list[Array]) -> list[Any]:
+    def each(self, stored: Sequence[Array]) -> list[Any]:
         """What the single environments take, one after the other."""
         if self.is_plain:
             return list(self._leaves[0].given(stored[0]))
         batch = self.batch(stored)
         return [nest.index(batch, index) for index in range(self._batch_size)]
 
-    def one(self, stored: list[Array]) -> Any:
+    def one(self, stored: Sequence[Array]) -> Any:
         """What a single environment takes, for leaves without the batch."""
         given = self.leaves([array[None] for array in stored])
         return given[0][0] if self.is_plain else nest.index(nest.unflatten(self.spec, given), 0)

@@ -75,7 +75,7 @@ class ProcessEnvironment(AdaptedEnvironment):
         self._episode = np.full(batch_size, -1)
         self._elapsed = np.zeros(batch_size, np.int64)
         self._is_over = np.ones(batch_size, np.bool_)
-        self._last_good: list[Array] = []
+        self._last_good: Sequence[Array] = []
         self._workers: list[WorkerHandle] = []  # by slot
         self._idle: list[WorkerHandle] = []  # spares that nothing was asked of
         self._prepared: dict[int, WorkerHandle] = {}  # spares that start, or have started, the next episode of a slot

@@ -30,10 +30,11 @@ class QuickMultiDiscrete(gym.spaces.MultiDiscrete):
         super().__init__(nvec, seed=seed)
         # As unsigned numbers negative ones are larger than all others.
         self._counts = self.nvec.view(np.uint64)
+        self._all = np.ones(self.nvec.shape, np.bool_).tobytes()
 
     def contains(self, x: Any) -> bool:
         if x.__class__ is np.ndarray and x.dtype is _INT64 and x.shape == self._counts.shape:
-            return np.count_nonzero(x.view(_UINT64) < self._counts) == x.size
+            return (x.view(_UINT64) < self._counts).tobytes() == self._all
         return super().contains(x)
 
 

@@ -58,7 +58,7 @@ class SyncEnvironment(AdaptedEnvironment):
         self._is_over = [True] * self.batch_size
         self._num_steps = 0  # of the batch
         self._began = [0] * self.batch_size  # when that many steps were made
-        self._last_good: list[Array] = []
+        self._last_good: Sequence[Array] = []
 
     @property
     def num_restarts(self) -> int:
@@ -145,7 +145,7 @@ class SyncEnvironment(AdaptedEnvironment):
         self._last_good = arrays
         return [index for index, was_over in enumerate(state["is_over"]) if self._is_over[index] and not was_over]
 
-    def _replay(self, index: int, arrays: list[Array]) -> bool:
+    def _replay(self, index: int, arrays: Sequence[Array]) -> bool:
         """Plays the episode of a row again; whether it has not ended by then."""
         self._begin_episode(index, None, arrays, self._info.empty())
         actions = self._log.of(index)
@@ -165,7 +165,7 @@ class SyncEnvironment(AdaptedEnvironment):
         for env in self._envs:
             env.close()
 
-    def _begin_episode(self, index: int, seed: int | None, arrays: list[Array], infos: dict[str, Array]) -> None:
+    def _begin_episode(self, index: int, seed: int | None, arrays: Sequence[Array], infos: dict[str, Array]) -> None:
         """Resets until that succeeds, or there were too many restarts."""
         if seed is not None:
             self._envs[index].seek(seed, index, 0)

@@ -95,10 +95,10 @@ class VectorEnvironment(AdaptedEnvironment):
             raise self._fault("step", error) from error
         memory.reward[...] = reward
         first, self._over = self._over, np.logical_or(terminated, truncated, self._is_over).nonzero()[0]
-        if len(self._over):
+        if self._over.size:
             memory.step_type[self._over] = StepType.LAST
-            memory.discount[terminated] = 0.0
-        if len(first):
+            memory.discount[terminated.nonzero()] = 0.0
+        if first.size:
             self._begin_rows(first, memory)
         if memory.infos:
             self._info.write_batch(memory.infos, infos)

@@ -129,3 +129,14 @@ def test_steps_of_a_block_that_was_begun_in_inference_can_be_learned_from() -> N
     weight = torch.ones(3, requires_grad=True)
     (observation * weight).sum().backward()
     assert weight.grad is not None
+
+
+def test_who_writes_into_a_step_does_not_spoil_the_gradients_of_others() -> None:
+    steps = memory(2, TensorSpec((3,)))
+    seen, other = steps.take().time_step, steps.take().time_step
+    weight = torch.ones(3, requires_grad=True)
+    loss = (seen.observation * weight).sum()
+    other.observation.zero_()
+    other.reward.clamp_(-1, 1)
+    loss.backward()
+    assert weight.grad is not None

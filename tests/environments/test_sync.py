@@ -178,6 +178,7 @@ def test_values_that_do_not_fit_the_spaces() -> None:
     ("how", "what"),
     [("nan", r"an observation that is not finite: \[nan, nan\]"), ("infinite reward", "a reward .* inf")],
 )
+@pytest.mark.filterwarnings("ignore:invalid value encountered in dot")  # as alfish does, but for pytest
 def test_what_is_not_finite_is_never_passed_on(how: str, what: str) -> None:
     with pytest.raises(EnvironmentFault, match=rf"environment 1 returned {what}\n  in step 3 of episode 0, action 2"):
         third_step(how)
