@@ -19,7 +19,8 @@ from alfish.errors import ConfigError
 from alfish.networks.activations import Activation, in_place, is_elementwise
 from alfish.networks.initializers import Initializer, initialize
 from alfish.networks.part import Part
-from alfish.networks.products import linear, onednn_linear, onednn_pays
+from alfish.networks.product_layers import ONEDNN_NAMES, onednn_layers
+from alfish.networks.products import linear, onednn_pays
 from alfish.specs import BoundedTensorSpec
 
 
@@ -90,7 +91,9 @@ class DenseStack(Part):
             self._steps.append((dense._parameters, norm._parameters if norm is not None else None, activation))
             input_size = layer.size
         self.output_size = input_size
-        self._largest = max((step[0] for step in self._steps), key=_num_weights, default=None)
+        self._largest = max((step[0] for step in self._steps), key=_num_weights, default={})
+        has_names = bool(layers) and all(activation in ONEDNN_NAMES for _, _, activation in self._steps)
+        self._has_onednn_form = has_names and not len(self.norms)
         self._is_elementwise = not len(self.norms) and all(is_elementwise(layer.activation) for layer in layers)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -114,11 +117,9 @@ class DenseStack(Part):
 
     def _through(self, steps: list[Step], x: torch.Tensor) -> torch.Tensor:
         compute = self.linear
-        if self._largest is not None and onednn_pays(x, self._largest["weight"]):
-            if compute is batched_linear:
-                return _copy_by_copy(steps, x)
-            compute = onednn_linear
-        elif compute is batched_linear and self._is_elementwise:
+        if self._has_onednn_form and onednn_pays(x, self._largest["weight"]):
+            return _by_onednn(steps, x)
+        if compute is batched_linear and self._is_elementwise:
             # Turned round once for all layers.
             x = x.transpose(1, 2)
             for layer, _, activation in steps:
@@ -132,20 +133,17 @@ class DenseStack(Part):
         return x
 
 
+def _by_onednn(steps: list[Step], x: torch.Tensor) -> torch.Tensor:
+    parameters = [(layer["weight"], layer["bias"]) for layer, _, _ in steps]
+    if x.dim() == 3:  # an ensemble's
+        parameters = [_first(x.size(0), *each) for each in parameters]
+    weights, biases = zip(*parameters, strict=True)
+    return onednn_layers(x, weights, biases, [ONEDNN_NAMES[activation] for _, _, activation in steps])
+
+
 def _num_weights(layer: dict[str, Any]) -> int:
     number: int = layer["weight"].numel()
     return number
-
-
-def _copy_by_copy(steps: list[Step], x: torch.Tensor) -> torch.Tensor:
-    """An ensemble's layers, without normalisation, by oneDNN, which has no products of several matrices at once."""
-    layers = [(layer["weight"].unbind(), layer["bias"].unbind(), activation) for layer, _, activation in steps]
-    outputs = []
-    for copy, y in enumerate(x.unbind()):
-        for weights, biases, activation in layers:
-            y = activation(onednn_linear(y, weights[copy], biases[copy]))
-        outputs.append(y)
-    return torch.stack(outputs)
 
 
 class OutputLayer(Part):

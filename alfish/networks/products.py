@@ -44,14 +44,14 @@ def onednn_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | No
     if torch.is_grad_enabled():
         answer: torch.Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         return answer
-    return _linear(x, weight, bias)
+    return onednn_product(x, weight, bias)
 
 
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         ctx.save_for_backward(x, weight)
-        return _linear(x, weight, bias)
+        return onednn_product(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -59,15 +59,28 @@ class _Linear(torch.autograd.Function):
         of_x, of_weight, of_bias = ctx.needs_input_grad
         return (
             onednn_linear(gradient, weight.t(), None) if of_x else None,
-            onednn_linear(gradient.t(), x.t(), None) if of_weight else None,
+            gradient_of_weight(gradient, x) if of_weight else None,
             gradient.sum(0) if of_bias else None,
         )
 
 
-def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+def gradient_of_weight(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Of a linear layer, from the gradient of its output and its input.
+
+    Either has to be copied, with its rows as columns: the narrower one.
+    """
+    if x.size(1) < gradient.size(1):
+        return onednn_linear(x.t().contiguous(), gradient.t(), None).t().contiguous()
+    return onednn_linear(gradient.t().contiguous(), x.t(), None)
+
+
+def onednn_product(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, activation: str = "none"
+) -> torch.Tensor:
+    """`onednn_linear` without gradients, and `activation` (oneDNN's name) of it."""
     if not (weight.is_contiguous() or weight.t().is_contiguous()):
         weight = weight.contiguous()  # with gaps between the rows it would take a hundred times as long
-    answer: torch.Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, "none", [], "")
+    answer: torch.Tensor = torch.ops.mkldnn._linear_pointwise.default(x, weight, bias, activation, [], "")
     return answer
 
 

@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from alfish.algorithms.compilation import compile_graph
 from alfish.networks import products
+from alfish.networks.activations import Activation, elu, relu, tanh
 from alfish.networks.ensemble import Ensemble
 from alfish.networks.products import onednn_linear
 from alfish.networks.q import QNetwork
@@ -36,10 +37,11 @@ def test_weights_that_change_and_transposed_ones() -> None:
         weight.neg_()
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_whole_update_of_an_ensemble(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("threads", "activation"), [(1, relu), (2, relu), (1, tanh), (1, elu)])
+def test_a_whole_update_of_an_ensemble(threads: int, activation: Activation, monkeypatch: pytest.MonkeyPatch) -> None:
     action_spec = BoundedTensorSpec((), torch.int64, 0, 3)
-    ensemble = Ensemble(lambda: QNetwork(TensorSpec((6,)), action_spec, fc_layer_params=(40, 33)), 2)
+    sizes = {"fc_layer_params": (40, 33), "activation": activation}
+    ensemble = Ensemble(lambda: QNetwork(TensorSpec((6,)), action_spec, **sizes), 2)
     parameters = list(ensemble.parameters())
 
     def gradients(inputs: list[torch.Tensor]) -> list[torch.Tensor]:

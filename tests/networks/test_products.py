@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional as F
 
-from alfish.networks import products
+from alfish.networks import product_layers, products
 from alfish.networks.ensemble import Ensemble
 from alfish.networks.layers import DenseLayer, DenseStack, OutputLayer
 from alfish.networks.noisy import NoisyLinear
-from alfish.networks.products import linear, onednn_linear, onednn_pays
+from alfish.networks.products import linear, onednn_linear, onednn_pays, onednn_product
 from alfish.networks.q import QNetwork
 from alfish.specs import BoundedTensorSpec, TensorSpec
 
@@ -26,16 +28,16 @@ def numbers(*shape: int) -> torch.Tensor:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
     """Of which shapes products were taken, as on a processor of another maker, and also where they do not pay."""
     shapes: list[torch.Size] = []
-    compute = products._linear
 
-    def noted(x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
-        answer = compute(x, *others)
+    def noted(*arguments: Any) -> torch.Tensor:
+        answer = onednn_product(*arguments)
         shapes.append(answer.shape)
         return answer
 
     monkeypatch.setattr(products, "_IS_FASTER", True)
     monkeypatch.setattr(products, "_LEAST", 0)
-    monkeypatch.setattr(products, "_linear", noted)
+    monkeypatch.setattr(products, "onednn_product", noted)
+    monkeypatch.setattr(product_layers, "onednn_product", noted)
     return shapes
 
 
