@@ -20,7 +20,7 @@ from alfish.networks.activations import Activation, in_place, is_elementwise
 from alfish.networks.initializers import Initializer, initialize
 from alfish.networks.part import Part
 from alfish.networks.product_layers import ONEDNN_NAMES, onednn_layers
-from alfish.networks.products import linear, onednn_pays
+from alfish.networks.products import is_plain, linear, onednn_pays
 from alfish.specs import BoundedTensorSpec
 
 
@@ -45,8 +45,35 @@ def batched_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) ->
         return batched_linear(x.flatten(1, -2), weight, bias).reshape(*x.shape[:-1], -1)
     if x.is_contiguous():  # then its gradient should be, too
         weight, bias = _first(x.size(0), weight, bias)
+        if torch.is_grad_enabled() and is_plain(x.device.type):
+            answer: torch.Tensor = _Rows.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+            return answer
         return torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
     return _products(x.transpose(1, 2), weight, bias).transpose(1, 2)
+
+
+class _Rows(torch.autograd.Function):
+    """`batched_linear` for rows, `[N, B, in]` to `[N, B, out]`.
+
+    torch's own backward takes three times as long where `out` is small, as for values: it computes the gradient of the
+    weights with its rows as columns.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, weight)
+        return torch.baddbmm(bias.unsqueeze(1), x, weight.mT)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        of_one = weight.size(1) == 1
+        return (
+            (gradient * weight if of_one else torch.bmm(gradient, weight)) if of_x else None,
+            torch.bmm(gradient.mT, x) if of_weight else None,
+            gradient.sum(1) if of_bias else None,
+        )
 
 
 def _products(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:

@@ -34,9 +34,13 @@ def onednn_pays(x: torch.Tensor, weight: torch.Tensor) -> bool:
         and x.is_cpu
         and weight.is_cpu
         and torch._C._get_mkldnn_enabled()
-        and not torch.is_autocast_enabled("cpu")
-        and not torch._C._are_functorch_transforms_active()
+        and is_plain("cpu")
     )
+
+
+def is_plain(device_type: str) -> bool:
+    """Whether neither autocast nor torch.func are at work, which autograd functions of our own do not heed."""
+    return not torch.is_autocast_enabled(device_type) and not torch._C._are_functorch_transforms_active()
 
 
 def onednn_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

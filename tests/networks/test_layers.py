@@ -130,8 +130,43 @@ def test_bounded_squash_leaves_unbounded_elements_alone() -> None:
     torch.testing.assert_close(squashed, torch.tensor([[0.0, 5.0, 7.0], [2.0, 0.0, -7.0]]))
 
 
+def one_by_one(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    return torch.stack([torch.nn.functional.linear(*each) for each in zip(x, weight, bias, strict=False)])
+
+
 @pytest.mark.parametrize("leading", [(5,), (4, 5)])
-def test_batched_linear_is_several_linear_layers(leading: tuple[int, ...]) -> None:
-    x, weight, bias = torch.randn(3, *leading, 6), torch.randn(3, 2, 6), torch.randn(3, 2)
-    expected = torch.stack([torch.nn.functional.linear(*each) for each in zip(x, weight, bias, strict=True)])
-    torch.testing.assert_close(batched_linear(x, weight, bias), expected)
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("turned", [False, True], ids=["rows", "columns"])
+def test_batched_linear_is_several_linear_layers(
+    leading: tuple[int, ...], outputs: int, number: int, turned: bool
+) -> None:
+    shapes = ((number, *leading, 6), (3, outputs, 6), (3, outputs))
+    x, weight, bias = (torch.randn(*shape, dtype=torch.float64) for shape in shapes)
+    if turned:
+        x = x.mT.contiguous().mT
+    inputs = [leaf.requires_grad_() for leaf in (x, weight, bias)]
+    results = []
+    for way in (batched_linear, one_by_one):
+        answer = way(*inputs)
+        gradients = torch.autograd.grad(answer.sin().sum(), inputs, create_graph=True)
+        second = torch.autograd.grad(gradients[0].square().sum(), inputs)
+        results.append([answer, *gradients, *second])
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected)
+    with torch.no_grad():
+        torch.testing.assert_close(batched_linear(*inputs), results[0][0])
+
+
+def test_batched_linear_under_autocast_and_torch_func() -> None:
+    x, weight, bias = torch.randn(3, 5, 6), torch.randn(3, 1, 6), torch.randn(3, 1)
+    expected = torch.func.grad(lambda weight: one_by_one(x, weight, bias).sum())(weight)
+    found = torch.func.grad(lambda weight: batched_linear(x, weight, bias).sum())(weight)
+    torch.testing.assert_close(found, expected)
+    weight.requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        answer = batched_linear(x, weight, bias)
+    assert answer.dtype == torch.bfloat16
+    answer.float().sum().backward()
+    assert weight.grad is not None
+    torch.testing.assert_close(weight.grad, expected, rtol=0.02, atol=0.02)
