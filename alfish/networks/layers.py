@@ -55,8 +55,8 @@ def batched_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) ->
 class _Rows(torch.autograd.Function):
     """`batched_linear` for rows, `[N, B, in]` to `[N, B, out]`.
 
-    torch's own backward takes three times as long where `out` is small, as for values: it computes the gradient of the
-    weights with its rows as columns.
+    torch's own backward computes the gradient of the weights with its rows as columns, which takes several times as
+    long where `out` is small, as it is for values.
     """
 
     @staticmethod

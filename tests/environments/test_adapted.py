@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -45,3 +47,22 @@ def test_the_same_root_gives_the_same_episodes_and_none_goes_on_with_new_ones(en
 def test_without_a_seed_every_start_is_another() -> None:
     starts = [create_environment("CartPole-v1").reset().observation for _ in range(2)]
     assert not torch.equal(*starts)
+
+
+def test_what_is_not_finite_is_told_without_a_warning_of_numpy() -> None:
+    """In a process of its own, since pytest has its own say in warnings."""
+    program = """
+import gymnasium as gym, numpy as np, torch
+from alfish.environments.create import create_environment
+
+class Endless(gym.wrappers.TransformReward):
+    def __init__(self, env):
+        super().__init__(env, lambda reward: np.inf)
+
+with create_environment("CartPole-v1", wrappers=[Endless]) as env:
+    env.reset(seed=0)
+    env.step(torch.zeros(1, dtype=torch.int64))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "returned a reward that is not finite: inf" in done.stderr
+    assert "Warning" not in done.stderr
